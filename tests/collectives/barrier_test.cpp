@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace barrier_test { namespace {
 
 template <class Ranks>
@@ -23,7 +23,7 @@ using rank_owners =
     testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
 TYPED_TEST_SUITE(barrier, rank_owners);
 
-// Plain writes before it are read after it: ThreadSanitizer sees whether that is so.
+// Plain writes before a barrier are read after it: ThreadSanitizer reports a missing order.
 TYPED_TEST(barrier, nobody_passes_before_all_have_come) {
   for (int const ranks : {1, 2, 3, 5}) {
     TypeParam threads(ranks);
@@ -55,7 +55,7 @@ TYPED_TEST(barrier, who_does_not_come_is_named) {
     blink::communicator_options options;
     options.waits.deadline = std::chrono::milliseconds(is_gone ? 20'000 : 300);
     TypeParam threads(3, options);
-    std::latch others(2);  // on a busy machine threads begin one after the other
+    std::latch others(2);  // on a busy machine threads start one after the other
     std::atomic<int> reported = 0;
     std::atomic<int> left = 2;
     threads.run([&](auto& comm) {

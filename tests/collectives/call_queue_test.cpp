@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace call_queue_test { namespace {
 
 using blink_test::below;
@@ -39,7 +39,7 @@ struct random_call {
   blink::prepared_schedule* prepared;
 };
 
-// Starts `made` in order and waits for it in any order, some twice; checks every element.
+// Starts `made` in order and waits in any order, for some calls twice. Checks every element.
 template <class Context>
 void run_calls(Context& comm, std::vector<random_call> const& made, std::uint64_t seed,
                blink::progress how) {
@@ -117,7 +117,7 @@ TYPED_TEST(call_queue, blocks_of_unequal_sizes_are_exact) {
                       ? queue.start(what.kind, prepared, buffers.input, buffers.output, blocks)
                       : queue.start(what.kind, prepared, buffers.input, buffers.output, blocks,
                                     blink::sum{});
-      blocks.clear();  // the call has what it needs of them
+      blocks.clear();  // the call no longer needs them
       while (!call.test()) std::this_thread::yield();
       EXPECT_EQ(blink_test::what_is_wrong(what, buffers, blink::sum{}), "");
     });
@@ -196,7 +196,7 @@ TYPED_TEST(call_queue, calls_of_every_form_take_schedules_that_are_not_prepared)
   });
 }
 
-// Sizes that do not fit are reported to all before anything moves; what is behind in the queue runs.
+// All ranks learn of mismatched sizes before data moves; later calls of the queue run.
 TYPED_TEST(call_queue, a_stage_that_refuses_ends_the_call_on_all_ranks) {
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
     TypeParam threads(2);
@@ -263,8 +263,8 @@ TYPED_TEST(call_queue, mistakes_are_reported_at_once) {
   });
 }
 
-// Whatever the started call is, whoever carries it out, and whether the refused one waits or is another
-// queue's: also where both would use the memory of one schedule, and the refused one more of it.
+// For any started call, any progress, and any refused call, in the same queue or another one. Both
+// calls may use the memory of one schedule, and the refused one may need more of it.
 TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
   using blink::collective;
   blink::communicator_options options;
@@ -316,7 +316,7 @@ TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
   }
 }
 
-// A call may be asked about, and dropped, when its queue and its buffers are gone.
+// A call may be tested and dropped when its queue and its buffers are gone.
 TYPED_TEST(call_queue, ends_with_all_calls_whoever_holds_them) {
   blink::communicator_options options;
   options.eager_payload = 0;
@@ -348,7 +348,7 @@ TYPED_TEST(call_queue, ends_with_all_calls_whoever_holds_them) {
   }
 }
 
-// Rank 1 has started the call and does not come back to it before rank 0 has given up.
+// Rank 1 has started the call and returns to it only after rank 0 has given up.
 TYPED_TEST(call_queue, nobody_waits_for_a_rank_that_does_something_else) {
   blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(200);
@@ -380,7 +380,7 @@ TYPED_TEST(call_queue, a_rank_that_never_starts_is_named) {
     blink::communicator_options options;
     options.waits.deadline = std::chrono::milliseconds(300);
     TypeParam threads(3, options);
-    std::latch others(2);  // on a busy machine threads begin one after the other
+    std::latch others(2);  // on a busy machine threads start one after the other
     auto& prepared = threads.prepare(blink::chain_schedule(3, 0));
     threads.run([&](auto& comm) {
       if (comm.rank() == 2) return;
@@ -406,7 +406,7 @@ TYPED_TEST(call_queue, a_rank_that_never_starts_is_named) {
   }
 }
 
-// What a rank is reported that tests until the call ends or throws, at most for `longest`.
+// The outcome on a rank that tests for at most `longest`, until the call ends or throws.
 struct reported_by_tests {
   int peer = -1;
   double seconds = 0;
@@ -437,10 +437,10 @@ TYPED_TEST(call_queue, tests_report_who_does_not_come_at_the_deadline) {
     TypeParam threads(3, options);
     std::latch begun(2), reported(2);
     threads.run([&](auto& comm) {
-      if (comm.rank() == 2) return reported.wait();  // neither comes nor leaves
+      if (comm.rank() == 2) return reported.wait();  // neither enters nor leaves
       std::vector<int> data(8, 1);
       blink::call_queue queue(comm);
-      begun.arrive_and_wait();  // on a busy machine threads begin one after the other
+      begun.arrive_and_wait();  // on a busy machine threads start one after the other
       auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(3),
                               static_cast<int const*>(data.data()), data.data(), 8, blink::sum{});
       auto const end = test_to_the_end(call, std::chrono::seconds(20));
@@ -468,7 +468,7 @@ TYPED_TEST(call_queue, tests_report_at_once_who_has_left) {
   });
 }
 
-// Rank 2 waits for rank 1, which tests, and rank 1 for rank 0, which is the one to name.
+// Rank 2 waits for rank 1, which tests, and rank 1 for rank 0, which is the rank to name.
 TYPED_TEST(call_queue, a_rank_that_tests_says_for_whom_it_waits) {
   blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(600);
@@ -504,7 +504,7 @@ TYPED_TEST(call_queue, a_rank_that_tests_says_for_whom_it_waits) {
   });
 }
 
-// Who computes for longer than the deadline between tests has not waited for so long.
+// A rank that computes between tests for longer than the deadline has not waited that long.
 TYPED_TEST(call_queue, long_computations_between_tests_do_no_harm) {
   blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(500);
@@ -535,7 +535,7 @@ TEST(idle_tests, each_while_between_two_tests_counts_up_to_a_sixteenth_of_the_de
   limits.deadline = std::chrono::nanoseconds(1600);
   limits.sleep = std::chrono::nanoseconds(10);
   blink::detail::idle_tests tests;
-  EXPECT_FALSE(tests.on_idle(1'000'000, limits));  // the first of them: nothing has passed
+  EXPECT_FALSE(tests.on_idle(1'000'000, limits));  // the first test: no time has passed
   EXPECT_FALSE(tests.on_idle(1'000'005, limits));
   EXPECT_TRUE(tests.on_idle(1'000'011, limits));
   EXPECT_EQ(tests.waited(), 11U);

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace call_records_test { namespace {
 
 using blink::collective;
@@ -35,7 +35,7 @@ std::string text_of(std::string const& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// A file name of this process that is gone at the end.
+/// A file name of this process that is removed at the end.
 struct temporary_file {
   explicit temporary_file(std::string const& kind)
       : pattern(testing::TempDir() + "blink_records_%p." + kind),
@@ -88,7 +88,7 @@ TEST(call_records, one_for_each_rank_and_call) {
     EXPECT_EQ(gathers.calls, 3U);
     EXPECT_EQ(gathers.failures, 0U);
     EXPECT_EQ(gathers.sent_bytes, 2 * 300 * sizeof(float));  // the root's own block stays
-    // The root waited for the late rank, unless a busy machine held it up for as long.
+    // The root waited for the late rank, unless a busy machine delayed it as long.
     EXPECT_GT(gathers.for_peers, 0.01);
     EXPECT_NEAR(gathers.seconds,
                 gathers.for_peers + gathers.to_receive + gathers.to_send + gathers.moving, 1e-6);
@@ -116,7 +116,7 @@ TEST(call_records, one_for_each_rank_and_call) {
             std::string::npos);
 }
 
-/// What is reported of calls, by collective and rank.
+/// Keeps the reported calls, by collective and rank.
 struct kept_events final : blink::call_observer {
   void ended(blink::call_event const& event) override {
     std::lock_guard const lock(mutex);
@@ -208,7 +208,7 @@ TEST(call_records, the_environment_is_read_with_care) {
   EXPECT_THROW((void)with("BLINK_DEBUG", "loud"), blink::input_error);
   EXPECT_THROW((void)with("BLINK_TRACE_FILE", ""), blink::input_error);
   EXPECT_EQ(with("BLINK_TRACE_FILE", "a.%p").trace_file, "a.%p");
-  // A file that is named is written; who says none means it.
+  // A named file is written, unless the level is none.
   EXPECT_EQ(with("BLINK_DEBUG_FILE", "a").debug, blink::record_options::level::info);
   setenv("BLINK_DEBUG_FILE", "a", 1);
   EXPECT_EQ(with("BLINK_DEBUG", "warn").debug, blink::record_options::level::warn);

@@ -8,12 +8,12 @@
 #include <limits>
 #include <random>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace chunk_autotuner_test { namespace {
 
 using namespace blink;
 
-/// A pipeline over a tree: what `best_chunk_bytes` is the optimum of, with whole chunks.
+/// A pipeline over a tree with whole chunks, whose optimum is `best_chunk_bytes`.
 struct pipeline {
   double step_seconds = 2e-6;
   double bytes_per_second = 25e9;
@@ -43,7 +43,7 @@ double best_throughput(pipeline const& p, chunk_autotuner_options const& limits)
   return best;
 }
 
-/// Reports until it settles; how many reports that took.
+/// Reports until the tuner settles; returns the number of reports.
 int settle(chunk_autotuner& feedback, pipeline const& p, double noise, std::mt19937& random) {
   std::uniform_real_distribution<double> disturb(1 - noise, 1 + noise);
   int reports = 0;
@@ -87,7 +87,7 @@ TEST(chunk_autotuner, stays_while_nothing_changes_and_searches_again_when_it_doe
     ASSERT_TRUE(feedback.settled());
     ASSERT_EQ(feedback.bytes(), chosen);
   }
-  p.bytes_per_second /= 10;  // others use the links now
+  p.bytes_per_second /= 10;  // other programs use the links now
   p.step_seconds *= 20;
   for (int i = 0; i < 3; ++i) {
     feedback.report(p.throughput(static_cast<double>(feedback.bytes())));
@@ -104,7 +104,7 @@ TEST(chunk_autotuner, stays_within_its_limits) {
   chunk_autotuner fixed(options);
   settle(fixed, {}, 0.1, random);
   EXPECT_EQ(fixed.bytes(), 4096U);
-  chunk_autotuner dead;  // no throughput at all: ends, at some size
+  chunk_autotuner dead;  // no throughput at all: settles, at any size
   while (!dead.settled()) dead.report(0);
   EXPECT_GE(dead.bytes(), chunk_autotuner_options{}.smallest_bytes);
 }
@@ -128,7 +128,7 @@ TEST(best_chunk_bytes, is_the_optimum_of_the_pipeline) {
     std::mt19937 random(seed);
     auto const p = random_pipeline(random);
     double const c = best_chunk_bytes(p.step_seconds, p.bytes_per_second, p.bytes, p.height);
-    // Whole chunks cost a little against the formula, few of them much.
+    // Whole chunks cost a little more than the formula, and few chunks much more.
     if (p.bytes / c > 50) {
       EXPECT_GE(p.throughput(c),
                 0.97 * best_throughput(p, {1 << 10, 1 << 8, std::size_t{1} << 30}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing waits without a bound: ranks that do not come, come late, call something else or throw.
+// Every wait is bounded: ranks that are absent, are late, make another call or throw.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace faults_test { namespace {
 
 using std::chrono::milliseconds;
@@ -39,7 +39,7 @@ class faults : public testing::Test {
     return result;
   }
 
-  /// Runs `function` on all ranks; the errors by rank, empty where it returned.
+  /// Runs `function` on all ranks. Returns the errors by rank, empty where it returned.
   template <class Function>
   std::vector<std::vector<blink::collective_error>> errors(ranks_type& ranks,
                                                            Function const& function) {
@@ -70,7 +70,7 @@ TYPED_TEST_SUITE(faults, links);
 TYPED_TEST(faults, a_rank_that_never_comes_is_named_by_all_others) {
   auto const chain = blink::chain_schedule(4, 0);
   typename TestFixture::ranks_type threads(4, this->options(milliseconds(300)));
-  std::latch others(3);  // on a busy machine threads begin one after the other
+  std::latch others(3);  // on a busy machine threads start one after the other
   auto const errors = this->errors(threads, [&](auto& comm) {
     if (comm.rank() == 2) return;
     others.arrive_and_wait();
@@ -102,8 +102,8 @@ TYPED_TEST(faults, a_rank_that_stops_coming_is_named) {
 }
 
 TYPED_TEST(faults, the_earliest_call_that_fails_is_reported) {
-  // Rank 0 has ended call 1 and throws; rank 1 waits in it for rank 2, which has started it and does
-  // something else.
+  // Rank 0 has ended call 1 and throws. Rank 1 waits in it for rank 2, which has started it and
+  // does something else.
   auto options = this->options(milliseconds(500));
   options.eager_payload = 0;
   options.slot_bytes = 256;
@@ -112,7 +112,7 @@ TYPED_TEST(faults, the_earliest_call_that_fails_is_reported) {
   std::latch started(1), failed(2);
   std::vector<int> peers(3, -1);
   EXPECT_THROW(threads.run([&](auto& comm) {
-    std::vector<int> data(192, comm.rank());  // three chunks, of which two are on their way
+    std::vector<int> data(192, comm.rank());  // three chunks, of which two are in flight
     if (comm.rank() != 2) started.wait();
     blink::call_queue queue(comm);
     auto call = queue.start(blink::collective::broadcast, blink::chain_schedule(3, 0), data.data(),
@@ -150,7 +150,7 @@ TYPED_TEST(faults, a_reducer_that_throws_ends_the_call_of_all) {
 }
 
 TYPED_TEST(faults, a_call_within_a_call_is_refused) {
-  for (std::size_t const count : {std::size_t{5}, std::size_t{6000}}) {  // shown, along trees
+  for (std::size_t const count : {std::size_t{5}, std::size_t{6000}}) {  // eager, along trees
     typename TestFixture::ranks_type threads(2, this->options(std::chrono::seconds(20)));
     std::string refusal;
     auto const reported = this->errors(threads, [&](auto& comm) {
@@ -229,7 +229,7 @@ TYPED_TEST(faults, another_operation_or_type_is_reported_by_all) {
   }
 }
 
-// Some ranks are in a barrier when the others wait in a collective, or test it.
+// Some ranks are in a barrier while the others wait in a collective, or test it.
 TYPED_TEST(faults, a_barrier_against_a_collective_is_reported_by_all) {
   for (unsigned variant = 0; variant < 16; ++variant) {
     SCOPED_TRACE(variant);
@@ -272,7 +272,8 @@ TYPED_TEST(faults, a_barrier_against_a_collective_is_reported_by_all) {
   }
 }
 
-// Barriers between calls, waited for or tested, with ranks that come late to either: nobody is blamed.
+// Barriers between calls, waited for or tested, with ranks that are late to either. No rank is
+// blamed.
 TYPED_TEST(faults, late_ranks_in_calls_and_barriers_differ_in_nothing) {
   for (unsigned seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
@@ -286,7 +287,7 @@ TYPED_TEST(faults, late_ranks_in_calls_and_barriers_differ_in_nothing) {
     auto& star = threads.prepare(blink::star_schedule(ranks));
     auto& flat = threads.prepare(blink::flat_schedule(ranks, static_cast<int>(seed % 2)));
     auto const errors = this->errors(threads, [&](auto& comm) {
-      std::mt19937 common(seed);  // what all do
+      std::mt19937 common(seed);  // equal on all ranks
       std::mt19937 own(seed * 97 + static_cast<unsigned>(comm.rank()));
       auto const be_late = [&] {
         auto const how = own() % 8;
@@ -301,7 +302,7 @@ TYPED_TEST(faults, late_ranks_in_calls_and_barriers_differ_in_nothing) {
         std::fill(data.begin(), data.end(), 1);
         if (what < 2) {
           blink::barrier(comm);
-        } else if (what == 2) {  // the root has ended long before the others
+        } else if (what == 2) {  // the root has ended long before its peers
           blink::broadcast(comm, flat, data.data(), data.data(), count);
         } else {
           blink::call_queue queue(comm);
@@ -321,7 +322,7 @@ TYPED_TEST(faults, late_ranks_in_calls_and_barriers_differ_in_nothing) {
 }
 
 TYPED_TEST(faults, another_root_is_reported_by_all) {
-  for (std::size_t const count : {8U, 80000U}) {  // shown, along the tree
+  for (std::size_t const count : {8U, 80000U}) {  // eager, along the tree
     typename TestFixture::ranks_type threads(3, this->options(std::chrono::seconds(20)));
     auto const errors = this->errors(threads, [&](auto& comm) {
       std::vector<int> data(count, comm.rank());
@@ -358,7 +359,7 @@ TYPED_TEST(faults, another_lambda_of_the_same_function_is_reported_by_all) {
   }
 }
 
-// A reducer that says nothing of its state may have any on each rank.
+// A reducer that declares no common state may have any state on each rank.
 struct sum_with_address {
   int const* own;
   [[nodiscard]] int operator()(int a, int b) const { return own == nullptr ? 0 : a + b; }
@@ -382,7 +383,7 @@ TYPED_TEST(faults, another_state_of_a_reducer_is_reported_by_all) {
     }
   };
   using blink::scaled_sum;
-  for (std::size_t const count : {8U, 80000U}) {  // shown, along the tree
+  for (std::size_t const count : {8U, 80000U}) {  // eager, along the tree
     reported([](float factor) { return scaled_sum{factor}; }, count);
     reported([](float factor) { return blink::accumulate_in<double>(scaled_sum{factor}); }, count);
     reported(
@@ -444,7 +445,7 @@ TEST(preconditions, of_calls) {
   EXPECT_THROW(blink::thread_ranks(0), blink::precondition_error);
 }
 
-// Each rank finds its own mistake before anybody else is concerned, and can call again.
+// Each rank finds its own mistake before its peers are affected, and can call again.
 TEST(preconditions, of_buffers) {
   blink::thread_ranks threads(3);
   auto const refusal = [](auto const& call) {
@@ -481,7 +482,7 @@ TEST(preconditions, of_buffers) {
             "overlap");
       names(refusal([&] { blink::all_gather(comm, star, in.data(), out.data(), SIZE_MAX / 8); }),
             "more than an address can name");
-      // An address can name the last byte of it, but not all of it behind any first one.
+      // The address space has room for its last byte, but not for all of it after any address.
       names(refusal([&] {
               blink::all_reduce(comm, star, reinterpret_cast<char const*>(in.data()),
                                 reinterpret_cast<char*>(out.data()), SIZE_MAX / 3 - 1,
@@ -500,7 +501,7 @@ TEST(preconditions, of_buffers) {
       names(refusal([&] { blink::scatter(comm, scatter, nothing, out.data(), 1); }),
             "input is null");
     }
-    // What a rank does not use may be null; nothing needs nothing.
+    // Unused buffers may be null, and empty calls need none.
     blink::gather(comm, gather, in.data(), comm.rank() == 0 ? out.data() : nullptr, 10);
     blink::scatter(comm, scatter, comm.rank() == 0 ? in.data() : nullptr, out.data(), 10);
     blink::all_to_all(comm, all, nothing, nowhere, 0);
@@ -514,7 +515,7 @@ struct large {
 TEST(preconditions, of_elements) {
   blink::communicator_options options;
   options.slot_bytes = 256;
-  for (int const ranks : {1, 2}) {  // alone, too: a program that works with one rank works with two
+  for (int const ranks : {1, 2}) {  // also alone: a program that works with one rank works with two
     blink::thread_ranks threads(ranks, options);
     threads.run([&](auto& comm) {
       large one{};

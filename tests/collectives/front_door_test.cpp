@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls without a schedule, on containers: results, sizes that do not fit, tuning tables and where they come from.
+// Calls without a schedule, on containers: results, mismatched sizes, tuning tables and their
+// sources.
 
 #include <blink/buffers/eigen.hpp>
 #include <blink/collectives.hpp>
@@ -26,7 +27,7 @@
 
 namespace front_door_test {
 
-/// A container of another library, which its user opens.
+/// A container of another library, with an adapter by its user.
 struct foreign_vector {
   std::vector<int> held;
 };
@@ -44,7 +45,7 @@ namespace front_door_test { namespace {
 using blink::collective;
 using blink_test::error_of;
 
-/// BLINK_TUNING names a file with these tables as long as this lives.
+/// Sets BLINK_TUNING to a file with these tables during its lifetime.
 class tuning_environment {
  public:
   explicit tuning_environment(std::vector<blink::tuning_table> const& tables)
@@ -185,7 +186,7 @@ TEST(front_door_tuning, the_environment_names_a_file) {
               "BLINK_TUNING: its first table is for 2 ranks over direct memory, expected one for 2 "
               "ranks over slots");
   });
-  // Part of a communicator: tables for other numbers of ranks are none for it.
+  // A part of a communicator ignores tables for other numbers of ranks.
   blink::thread_ranks whole(2);
   whole.run([&](auto& comm) {
     auto part = blink::split(comm, comm.rank(), 0);

@@ -2,7 +2,7 @@
 // Random trees, weights, collectives, counts, types, reducers, chunkings, windows and orders, exact
 // against a loop.
 //
-// BLINK_CASES=10000 runs about as many calls instead of the 800 of every day.
+// BLINK_CASES=10000 runs about as many calls instead of the default 800.
 
 #include <blink/collectives.hpp>
 #include <blink/running/walk/team_group.hpp>
@@ -20,7 +20,7 @@
 #include <random>
 #include <string>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace random_cases_test { namespace {
 
 using blink::order_promise;
@@ -51,8 +51,8 @@ blink::communicator_options random_options(std::mt19937_64& random) {
   return options;
 }
 
-/// Other reducers and orders where ranks reach each other's buffers than where they do not: each instance takes
-/// seconds to compile.
+/// Reducers and orders differ between ranks with and without access to each other's buffers,
+/// because each instance takes seconds to compile.
 template <class Ranks, class Chunks>
 std::string run_types(Ranks& threads, blink::schedule const& source, collective_case const& what,
                       std::uint64_t type) {
@@ -88,7 +88,7 @@ std::string run_types(Ranks& threads, blink::schedule const& source, collective_
   }
 }
 
-/// So many communicators, three calls in each, as often as the environment asks for.
+/// The number of communicators, with three calls in each, that the environment asks for.
 int communicators_for(int of_every_day) {
   char const* const text = std::getenv("BLINK_CASES");
   return text == nullptr ? of_every_day : std::max(1, of_every_day * std::atoi(text) / 810);

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace sparse_test { namespace {
 
 using blink_test::below;
@@ -57,7 +57,7 @@ using rank_owners =
     testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
 TYPED_TEST_SUITE(sparse, rank_owners);
 
-// log(1 + …): makes something of zeros, so that nothing may be left out.
+// log(1 + …): maps zeros to other values, so that no block may be left out.
 struct counting_sum {
   struct total {
     int sum, ranks;
@@ -90,7 +90,7 @@ TYPED_TEST(sparse, is_what_dense_is) {
       blink::block_mask mask(count, length);
       for (std::size_t block = 0; block < mask.block_count(); ++block) {
         if (own() % sparsity != 0) continue;
-        mask.set(block);  // also some that hold nothing
+        mask.set(block);  // also some that are zero
         if (own() % 8 == 0) continue;
         for (std::size_t k = 0; k < mask.length(block); ++k) {
           data[mask.begin(block) + k] = static_cast<int>(own() % 7) - 3;
@@ -158,7 +158,7 @@ TYPED_TEST(sparse, mistakes_are_reported) {
                  blink::precondition_error);
     EXPECT_THROW(blink::all_reduce_sparse(comm, prepared, data.data(), 64, 0, blink::sum{}),
                  blink::precondition_error);
-    // As many words, other lengths: every rank is reported, and the next call works.
+    // Equal numbers of words, different lengths: all ranks report it, and the next call works.
     std::size_t const count = comm.rank() == 0 ? 64 : 63;
     EXPECT_ERROR(blink::all_reduce_sparse(comm, prepared, data.data(), count, 8, blink::sum{}),
                  "rank 1 has 63 elements in blocks of 8, rank 0 has 64 elements in blocks of 8");

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace tuning_test { namespace {
 
 using blink_test::error_of;
@@ -37,7 +37,7 @@ blink::tuning_table two_algorithms(int ranks) {
           {{0, 0, 0}, {1 << 12, 1, 0}, {1 << 16, 1, 4096}}};
 }
 
-// Sums that depend on the order of operands: equal bits mean the same order.
+// Sums that depend on the order of operands: equal bits imply the same order.
 template <class Ranks>
 void one_shot_gives_the_bits_of_a_star(bool in_place) {
   for (int ranks = 1; ranks <= 5; ++ranks) {
@@ -93,7 +93,7 @@ TEST(one_shot, carries_nothing_but_all_reduce) {
     EXPECT_THROW(blink::validate_for(source, static_cast<collective>(kind)),
                  blink::precondition_error);
   }
-  source.trees.pop_back();  // nobody computes the result of rank 2
+  source.trees.pop_back();  // no rank computes the result of rank 2
   EXPECT_NE(error_of([&] {
               blink::validate_for(source, collective::all_reduce);
             }).find("rank 2 roots no tree"),
@@ -129,8 +129,8 @@ TEST(algorithms, every_size_goes_the_way_that_the_table_says) {
     std::size_t bytes;
     std::uint64_t one_shot, star;  // messages so far
   };
-  // A star of three ranks has twelve edges, each with a third of the buffer: one chunk, or two as the
-  // formula says, or eight as the table does.
+  // A star of three ranks has twelve edges, each with a third of the buffer. It is one chunk, or
+  // two by the formula, or eight by the table.
   for (auto const& [bytes, by_one_shot, by_star] :
        {expected{400, 6, 0}, expected{4092, 12, 0}, expected{4096, 12, 12}, expected{65532, 12, 36},
         expected{98304, 12, 36 + 12 * 8}}) {
@@ -311,7 +311,8 @@ TEST(default_tuning, carry_what_they_are_for) {
     for (std::size_t k = 0; k < blink::collective_names.size(); ++k) {
       auto const kind = static_cast<collective>(k);
       if (kind == collective::permute || (kind == collective::send_to_next && ranks == 1)) continue;
-      blink::tuning_table table{kind, blink::default_algorithms(kind, ranks, ranks - 1), {{0, 0, 0}}};
+      blink::tuning_table table{
+          kind, blink::default_algorithms(kind, ranks, ranks - 1), {{0, 0, 0}}};
       EXPECT_EQ(error_of([&] { blink::validate(table); }), "no error");
     }
   }
@@ -321,7 +322,8 @@ TEST(default_tuning, carry_what_they_are_for) {
                blink::precondition_error);
 }
 
-// What is fast is the machine's affair; that ranks agree and every range was measured is not.
+// The fastest algorithm depends on the machine. The ranks must agree, and every range must be
+// measured.
 TEST(tune, gives_all_ranks_one_table) {
   blink::tuning_options options;
   options.last_bytes = 1 << 14;
@@ -354,7 +356,7 @@ TEST(tune, gives_all_ranks_one_table) {
       EXPECT_GE(sample.chunk_bytes, 512U);
       EXPECT_LE(sample.chunk_bytes, 4096U);
     }
-    EXPECT_EQ(with_chunks, 1U);  // 8 B to 8 KiB by fours: 8192 alone
+    EXPECT_EQ(with_chunks, 1U);  // 8 B to 8 KiB by fours: only 8192
     EXPECT_GE(first.samples.size(), 7U);
   }
 }

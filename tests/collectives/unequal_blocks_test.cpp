@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces between any ranks, blocks of any sizes for each of them, several buffers as one: random, against serial
-// loops. unequal_shares_test.cpp has one block for each rank.
+// Pieces between any ranks, blocks of any sizes for each of them, several buffers as one: random,
+// against serial loops. For one block for each rank see unequal_shares_test.cpp.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace unequal_blocks_test { namespace {
 
 using blink::collective;
@@ -48,7 +48,7 @@ class unequal_blocks : public testing::Test {
     for (auto const& one : blocks) end = std::max(end, one.begin + one.count);
     return end;
   }
-  // By the call that waits, or started, by the caller or a thread of its own.
+  // By the blocking call, or started, with progress by the caller or by a thread.
   template <class Comm, class Call, class Make>
   static void run(Comm& comm, std::uint64_t seed, Call const& call, Make const& make) {
     if (seed % 3 == 0) return call();
@@ -125,7 +125,7 @@ TYPED_TEST(unequal_blocks, from_all_to_all) {
   }
 }
 
-// Every rank lists its pieces in an order of its own; no order can block.
+// Every rank lists its pieces in a different order; no order can deadlock.
 TYPED_TEST(unequal_blocks, exchanged_in_any_order) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -149,7 +149,7 @@ TYPED_TEST(unequal_blocks, exchanged_in_any_order) {
       blink::transfers list;
       bool const receives_first = own() % 2 == 0;
       for (bool const receives : {receives_first, !receives_first}) {
-        for (std::size_t k = 0; k < all.size(); ++k) {  // order matters between two ranks only
+        for (std::size_t k = 0; k < all.size(); ++k) {  // the order matters between two ranks only
           auto const& one = all[k];
           if (receives && one.to == comm.rank()) {
             received[k].resize(one.count);
@@ -167,7 +167,7 @@ TYPED_TEST(unequal_blocks, exchanged_in_any_order) {
           comm, seed, [&] { blink::exchange(comm, prepared, list); },
           [&](auto& queue) {
             auto call = queue.make_exchange(prepared, list);
-            list.clear();  // the call has what it needs of it
+            list.clear();  // the call no longer needs it
             return call;
           });
       for (std::size_t k = 0; k < all.size(); ++k) {
@@ -231,7 +231,7 @@ TYPED_TEST(unequal_blocks, mistakes_are_reported_and_the_next_call_works) {
     int const* const from = in.data();
     int* const nothing = nullptr;
     std::vector<blink::block> const blocks{{0, 10}, {10, 10}, {20, 10}};
-    if (comm.rank() == 1) {  // known to this rank alone
+    if (comm.rank() == 1) {  // known to this rank only
       names(this->refusal([&] { blink::all_gather_v(comm, star, from, out.data(), {{0, 1}}); }),
             "1 blocks, expected one for each of 3 ranks");
       names(this->refusal([&] {
@@ -270,17 +270,17 @@ TYPED_TEST(unequal_blocks, mistakes_are_reported_and_the_next_call_works) {
               "the output of a part overlaps another part");
       };
       overlaps(from + 50, out.data() + 4);        // two results in one place
-      overlaps(out.data() + 7, out.data() + 20);  // what is reduced is a result, too
-      overlaps(out.data() + 20, in.data() + 4);   // a result in what is reduced
-      overlaps(out.data() + 4, out.data() + 4);   // in place, but for its place
+      overlaps(out.data() + 7, out.data() + 20);  // a reduced buffer is also a result
+      overlaps(out.data() + 20, in.data() + 4);   // a result in a reduced buffer
+      overlaps(out.data() + 4, out.data() + 4);   // in place, but shifted
     }
-    // Parts may share what they only read, and lie in place beside each other.
+    // Parts may share buffers that they only read, and lie in place beside each other.
     blink::grouped(comm, star, blink::collective::all_reduce,
                    std::vector<blink::buffer_part<int>>{{from, out.data(), 8},
                                                         {from + 4, out.data() + 8, 8},
                                                         {out.data() + 16, out.data() + 16, 8}},
                    blink::sum{});
-    // What only both ends together know: reported to all, and nothing is lost.
+    // Only both ends together know it: all ranks report it, and no data is lost.
     auto wanted = blocks;
     if (comm.rank() == 2) wanted[0].count = 9;
     names(
@@ -305,7 +305,8 @@ TYPED_TEST(unequal_blocks, mistakes_are_reported_and_the_next_call_works) {
   });
 }
 
-/// Both ranks of a communicator call something else: how many are reported "sizes of blocks"?
+/// Both ranks of a communicator make mismatched calls. Returns the number of ranks that report
+/// "sizes of blocks".
 template <class Ranks, class Call>
 int reported_of_other_sizes(Call const& call) {
   blink::communicator_options options;

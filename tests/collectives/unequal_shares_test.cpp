@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-gather and reduce-scatter with a block of any size for each rank, along schedules whose ranks root unequal
-// shares: random, against serial loops; and what is refused.
+// All-gather and reduce-scatter with a block of any size for each rank, along schedules with
+// unequal shares. Random cases against serial loops, and refused ones.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace unequal_shares_test { namespace {
 
 using blink::collective;
@@ -93,7 +93,7 @@ TEST(unequal_shares, teams_of_three) {
                                                                                         3);
 }
 
-// Operands in the order of the ranks, whatever the sizes of blocks.
+// Operands in the order of the ranks, with blocks of any sizes.
 TEST(unequal_shares, reducers_that_are_not_commutative) {
   auto source = blink::star_schedule(4);
   source.shares = {3, 0, 1, 2};
@@ -131,7 +131,7 @@ TEST(unequal_shares, schedules_with_bad_shares_are_refused) {
   EXPECT_SAYS(refusal({INT64_MAX, 1, 0}), "the shares sum to 2^63 or more");
   source = blink::one_shot_schedule(3);
   EXPECT_SAYS(refusal({1, 1, 2}), "one-shot");
-  // Who has a share roots a tree; who has none need not.
+  // A rank with a share roots a tree; a rank without need not.
   source = blink::star_schedule(3);
   std::erase_if(source.trees, [](auto const& tree) { return tree.root == 1; });
   auto const carried = [&](std::vector<std::uint64_t> shares) {
@@ -143,7 +143,7 @@ TEST(unequal_shares, schedules_with_bad_shares_are_refused) {
   EXPECT_SAYS(carried({}), "rank 1 roots no tree with a weight");
 }
 
-// Known to each rank before anybody enters the call; the next one works.
+// Each rank detects it before it enters the call; the next call works.
 TEST(unequal_shares, who_roots_no_tree_has_no_elements) {
   auto source = blink::star_schedule(3);
   std::erase_if(source.trees, [](auto const& tree) { return tree.root == 1; });
@@ -211,7 +211,7 @@ TEST(unequal_shares, other_sizes_and_other_shares_are_reported_by_all) {
   EXPECT_SAYS(shares, "another schedule");
 }
 
-// Sizes of the whole buffer say which algorithm is taken.
+// The size of the whole buffer selects the algorithm.
 TEST(unequal_shares, tables_and_their_file) {
   auto shared = blink::star_schedule(3);
   shared.shares = {5, 0, 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Not compiled: input and output hold different types.
+// Must not compile: input and output have different element types.
 #include <blink/collectives.hpp>
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Must not compile: floats have no bits to combine. A test looks for the sentence that says so.
+// Must not compile: floats have no bits to combine. A test compares the error with its text.
 #include <blink/collectives.hpp>
 
 void wrong(blink::thread_communicator<blink::threads_link, blink::lone_thread>& comm) {

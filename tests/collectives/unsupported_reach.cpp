@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Must not compile: ranks that read each other's buffers would lift with what they know of themselves. A test looks
-// for the sentence that says so.
+// Must not compile: ranks that read each other's buffers would lift with their own state. A test
+// compares the error with its text.
 #include <blink/collectives.hpp>
 
 struct scaled_at_home {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Not compiled: text that owns memory is no element.
+// Must not compile: strings own memory and are no elements.
 #include <blink/collectives.hpp>
 
 #include <string>

@@ -16,7 +16,7 @@
 #include <numeric>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace exact_reducers_test {
 
 namespace {
@@ -116,7 +116,7 @@ struct odd_true : truths<int, blink::logical_xor> {
   static int neutral() { return 0; }
 };
 
-/// Few values, so that many are equal; some are NaN.
+/// Few distinct values, so that many are equal; some are NaN.
 struct placed_input {
   static blink::located<float> input(dice& random) {
     float const value = random() % 20 == 0 ? std::nanf("") : static_cast<float>(random.below(4));
@@ -151,7 +151,7 @@ using lowest_place_of_min = place_case<blink::min_location<>, false, true>;
 using highest_place_of_max =
     place_case<blink::max_location<blink::tie::highest_index>, true, false>;
 
-/// Numbers among which are both zeros, infinities and NaN.
+/// Numbers that include both zeros, infinities and NaN.
 template <class Reducer, bool IsLargest, bool Propagates>
 struct extremes : reducer_case<float, Reducer> {
   static float input(dice& random) {
@@ -183,7 +183,7 @@ struct extremes : reducer_case<float, Reducer> {
     }
     return best;
   }
-  // One rank alone keeps the NaN that it has.
+  // A single rank keeps its own NaN.
   static bool agrees(float got, float expected, std::vector<float> const& inputs) {
     if (inputs.size() == 1) return std::isnan(got) == std::isnan(expected);
     return blink_test::same_bits(got, expected);
@@ -196,7 +196,7 @@ using most_number = extremes<blink::maximum_number, true, false>;
 
 using list = blink::largest_values<int, 4>;
 struct four_largest : reducer_case<list, blink::merge_largest> {
-  static constexpr bool is_exact = false;  // entries beyond `size` are left out by `agrees`
+  static constexpr bool is_exact = false;  // `agrees` ignores entries beyond `size`
   static list input(dice& random) {
     list result;
     for (int k = random.below(7); k > 0; --k) {
@@ -223,7 +223,7 @@ struct four_largest : reducer_case<list, blink::merge_largest> {
   }
 };
 
-/// x -> a x + b modulo 2^8; composing such maps is not commutative.
+/// The map x -> a x + b modulo 2^8. Composition of such maps is not commutative.
 struct map {
   std::uint8_t a, b;
   friend bool operator==(map const&, map const&) = default;
@@ -238,7 +238,7 @@ struct composition : reducer_case<map, compose_maps> {
   static map input(dice& random) {
     return {static_cast<std::uint8_t>(random() | 1U), static_cast<std::uint8_t>(random())};
   }
-  // The last map acts first: from the right, on two points that tell a and b.
+  // The last map acts first: composed from the right, on two points that determine a and b.
   static map expected(std::vector<map> const& inputs) {
     auto const at = [&](std::uint8_t x) {
       for (auto f = inputs.rbegin(); f != inputs.rend(); ++f) {
@@ -251,7 +251,7 @@ struct composition : reducer_case<map, compose_maps> {
   static map neutral() { return {1, 0}; }
 };
 
-/// Any callable: of the standard library, and a lambda.
+/// Any callable: one of the standard library, and a lambda.
 struct standard_functor : integers<std::uint32_t, std::plus<>> {
   static std::uint32_t expected(std::vector<std::uint32_t> const& inputs) {
     return std::accumulate(inputs.begin(), inputs.end(), 0U);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the last bits of rounded sums depend on, and what they do not.
+// The dependence of the last bits of rounded sums on order, counts and timing.
 
 #include <blink/collectives.hpp>
 #include <blink/reducers/accumulate_in.hpp>
@@ -17,7 +17,7 @@
 #include <random>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace order_test { namespace {
 
 using blink_test::below;
@@ -28,7 +28,7 @@ float rounded_input(int rank, std::size_t index) {
   return 1.0F / static_cast<float>(bits % 100000 + 3);
 }
 
-/// What rank 0 ends with; of reduce-scatter all blocks.
+/// The result on rank 0; for reduce-scatter the blocks of all ranks.
 template <class Reducer>
 std::vector<float> result_of(int ranks, blink::schedule const& plan, blink::collective kind,
                              std::size_t count, Reducer const& reducer) {
@@ -53,8 +53,8 @@ std::vector<float> result_of(int ranks, blink::schedule const& plan, blink::coll
   return result;
 }
 
-// Element i of a block has the same bits in blocks of all lengths; with the weaker promise it has
-// not, which shows that this test can tell.
+// Element i of a block has the same bits in blocks of all lengths. With the weaker promise its bits
+// differ, which shows that the test detects it.
 TEST(order, shape_keeps_the_bits_of_each_element_whatever_the_count) {
   auto const shape = blink::with_order<blink::order_promise::shape>(blink::sum{});
   static_assert(blink::order_of<decltype(shape)> == blink::order_promise::shape);
@@ -86,7 +86,7 @@ TEST(order, shape_keeps_the_bits_of_each_element_whatever_the_count) {
   EXPECT_GT(differs, 1000U);
 }
 
-// Exact like every other split: all collectives that reduce, types and slots of many sizes.
+// Exact as with every other split: all reducing collectives, types and slots of many sizes.
 TEST(order, shape_is_exact) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -109,7 +109,7 @@ TEST(order, shape_is_exact) {
   }
 }
 
-// Types whose sums do not depend on the order, with and without accumulators of another type.
+// Types whose sums do not depend on the order, with and without another accumulator type.
 TEST(order, any_is_exact) {
   auto const sums = blink::with_order<blink::order_promise::any>(blink::sum{});
   auto const wider = blink::with_order<blink::order_promise::any>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each reducer over each type that it takes, on all ranks, exact against a loop.
+// Each reducer with each type that it accepts, on all ranks, exact against a loop.
 
 #include <blink/collectives.hpp>
 #include <blink/running/walk/team_group.hpp>
@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace reducers_test { namespace {
 
 using blink_test::collective_case;
@@ -106,8 +106,8 @@ TEST(reducer, ties_keep_the_first) {
   EXPECT_FALSE(std::signbit(blink::max{}(0.0, -0.0)));
 }
 
-/// Three types: bytes in the buffer, eighths in 64 bits, halves on connections. Every step can be seen in
-/// the result; nothing is rounded, so that all trees give the same.
+/// Three types: bytes in the buffer, eighths in 64 bits, halves on connections. The result shows
+/// every step, and nothing is rounded, so that all trees give equal results.
 template <class Wire>
 struct eighths {
   std::int64_t lift(std::uint8_t value, blink::element_place const& place) const {
@@ -123,7 +123,7 @@ struct eighths {
   }
 };
 
-/// Elements of four bytes that cross connections as one: leaves convert, too.
+/// Elements of four bytes that cross connections as one byte, also from leaves.
 struct bytes_sent {
   int operator()(int a, int b) const { return a + b; }
   std::int8_t send(int total) const { return static_cast<std::int8_t>(total); }
@@ -172,8 +172,8 @@ TEST(reducer, lambdas_with_state) {
   });
 }
 
-/// Parents of a random tree below whose ranks there are rows without a gap: [first, last) under
-/// `above`. The root of a row is random, and the rest falls apart into random rows.
+/// Adds a random subtree of the consecutive ranks [first, last) below `above`. Its root is random,
+/// and the remaining ranks are split into random rows.
 void add_row(std::mt19937_64& random, int first, int last, int above, std::vector<int>& parents) {
   if (first == last) return;
   int const root = first + blink_test::below(random, last - first);
@@ -193,7 +193,7 @@ void keeps_order(blink::schedule const& plan, blink::collective kind, std::uint6
   EXPECT_EQ(run_case<blink_test::affine>(threads, plan, what, blink_test::compose{}), "");
 }
 
-// Order matters, and is kept where the schedule can.
+// The order matters, and is kept if the schedule can keep it.
 TEST(reducer, not_commutative_keeps_the_order_of_the_ranks) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -216,7 +216,7 @@ TEST(reducer, not_commutative_keeps_the_order_of_the_ranks) {
   }
 }
 
-// Sums that are rounded: the same plan and input give the same bits, whatever the timing.
+// Rounded sums: equal plans and inputs give equal bits, with any timing.
 TEST(reducer, equal_inputs_give_equal_bits) {
   constexpr std::size_t count = 5000;
   std::mt19937_64 random(42);
@@ -231,7 +231,7 @@ TEST(reducer, equal_inputs_give_equal_bits) {
         data[k] = 1.0F / static_cast<float>(k * 6 + static_cast<std::size_t>(comm.rank()) + 1);
       }
       blink::all_reduce(comm, plan, data.data(), data.data(), count, blink::sum{});
-      if (comm.rank() == repeat) kept = data;  // all ranks hold the same
+      if (comm.rank() == repeat) kept = data;  // all ranks have the same result
     });
     results.push_back(kept);
     EXPECT_EQ(results.front(), results.back());

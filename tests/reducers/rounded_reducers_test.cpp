@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reducers that round, each within the error that it states, and sums that promise their bits.
+// Reducers that round, each within its stated error, and sums with reproducible bits.
 
 #include <blink/reducers.hpp>
 
@@ -14,7 +14,7 @@
 #include <limits>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace rounded_reducers_test {
 
 namespace {
@@ -22,7 +22,7 @@ namespace {
 using blink_test::dice;
 using blink_test::reducer_case;
 
-/// |got - expected| <= units * (half an ulp of T at the sum of sizes).
+/// True if |got - expected| <= units * (half an ulp of T at the sum of sizes).
 template <class T>
 bool within(T got, long double expected, long double sum_of_sizes, long double units) {
   long double const unit = std::numeric_limits<T>::epsilon() / 2;
@@ -124,7 +124,7 @@ struct complex_average : complex_case<blink::avg> {
   }
 };
 
-/// Large numbers that cancel: a plain sum keeps no digit of the rest.
+/// Large numbers that cancel: a plain sum loses all digits of the rest.
 struct cancelling : float_sum<blink::compensated_sum> {
   static bool agrees(float got, float, std::vector<float> const& inputs) {
     long double const unit = 0x1p-24L;
@@ -160,7 +160,7 @@ struct logarithms : reducer_case<double, blink::log_sum_exp> {
   }
 };
 
-/// Numbers near 10^4 that differ by about 1: the textbook formula would lose everything.
+/// Numbers near 10^4 that differ by about 1: the textbook formula loses all digits.
 template <class Reducer>
 struct far_from_zero : reducer_case<float, Reducer> {
   static constexpr bool is_exact = false;
@@ -243,7 +243,7 @@ struct reproducible : reducer_case<T, blink::reproducible_sum> {
         static_cast<long double>(inputs.size());
     long double const half =
         std::abs(static_cast<long double>(std::nextafter(expected, T{0})) - expected);
-    // The sum that it is compared with has 64 digits.
+    // The reference sum has 64 digits.
     return std::abs(static_cast<long double>(got) - expected) <=
            lost + half + sizes_of(inputs) * 0x1p-62L;
   }
@@ -282,7 +282,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(careful, reducer_conformance, careful_cases);
 
 namespace {
 
-// Against sums of integers, which are exact: numbers that end at the same place.
+// Compared with exact sums of integers: numbers whose last digits have one place.
 TEST(reproducible_sum, is_correctly_rounded_where_no_place_is_left_out) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     dice random{seed};
@@ -299,8 +299,8 @@ TEST(reproducible_sum, is_correctly_rounded_where_no_place_is_left_out) {
   }
 }
 
-// Many numbers push the digits of the highest place beyond what is rounded exactly; those below
-// still break ties.
+// Many numbers push the digits of the highest place beyond those that are rounded exactly. The
+// digits below still break ties.
 TEST(reproducible_sum, the_lowest_place_breaks_ties) {
   blink::binned<double> total;
   double const large = std::ldexp(0x1p40 - 1, 80);
@@ -312,7 +312,7 @@ TEST(reproducible_sum, the_lowest_place_breaks_ties) {
   EXPECT_EQ(total.value(), 300 * large + 0x1p76);
 }
 
-// The same numbers, dealt to other numbers of ranks in other ways.
+// The same numbers, divided differently among different numbers of ranks.
 TEST(reproducible_sum, bits_do_not_depend_on_who_has_which_number) {
   constexpr std::size_t count = 50;
   constexpr std::size_t numbers = 60;
@@ -353,7 +353,7 @@ TEST(reproducible_sum, infinities_and_nan) {
   EXPECT_TRUE(std::isnan(sum_of_three(infinity, 2, -infinity)));
   EXPECT_TRUE(std::isnan(sum_of_three(std::nan(""), 2, 3)));
   double const most = std::numeric_limits<double>::max();
-  EXPECT_EQ(sum_of_three(most, most, -most), most);  // no overflow on the way
+  EXPECT_EQ(sum_of_three(most, most, -most), most);  // no intermediate overflow
   EXPECT_EQ(sum_of_three(most, most, 0), infinity);
   EXPECT_EQ(sum_of_three(5e-324, 5e-324, 0), 1e-323);
   EXPECT_FALSE(std::signbit(sum_of_three(-0.0, 1, -1)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of 8 and 16 bits, blocks that share a scale, random rounding: what buffers and links hold
-// is not what is added.
+// Numbers of 8 and 16 bits, blocks with a common scale, random rounding: the types in buffers and
+// on links differ from the accumulator.
 
 #include <blink/reducers.hpp>
 
@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace storage_reducers_test {
 
 namespace {
@@ -24,7 +24,7 @@ namespace {
 using blink_test::dice;
 using blink_test::reducer_case;
 
-// ---- conversions ------------------------------------------------------------------------------------
+// ---- conversions -------------------------------------------------------------------------------
 
 template <class Small>
 class small_floats : public testing::Test {};
@@ -56,7 +56,7 @@ TYPED_TEST(small_floats, every_code_comes_back) {
   EXPECT_GT(nans, 0U);
 }
 
-// The result is no further away than its neighbours, and even where one is as near.
+// No neighbour of the result is nearer, and among equally near codes the result is even.
 TYPED_TEST(small_floats, rounds_to_the_nearest_ties_to_even) {
   for (std::uint64_t seed = 0; seed < 200000; ++seed) {
     dice random{seed};
@@ -76,7 +76,7 @@ TYPED_TEST(small_floats, rounds_to_the_nearest_ties_to_even) {
     };
     float const result = rounded;
     unsigned const code = rounded.code();
-    if (!std::isfinite(result)) {  // the largest number and as much again as it is above the next
+    if (!std::isfinite(result)) {  // the largest number plus its distance to the next smaller one
       unsigned const largest = code - 1;
       double const most = static_cast<float>(from_code<TypeParam>(largest));
       double const step = most - static_cast<float>(from_code<TypeParam>(largest - 1));
@@ -127,7 +127,7 @@ TEST(small_floats, known_codes) {
   EXPECT_EQ(blink::float8_e4m3(0x1p-9F).code(), 1);
 }
 
-// ---- conformance ------------------------------------------------------------------------------------
+// ---- conformance -------------------------------------------------------------------------------
 
 /// Sums of small floats: half an ulp relative to the number, and half of the smallest number.
 template <class Small>
@@ -156,7 +156,8 @@ struct small_case {
   static Small expected(std::vector<Small> const& inputs) {
     return Small(static_cast<float>(sum_of(inputs)));
   }
-  /// One rounding of the result, `others` of partial sums, and the errors of sums of floats.
+  /// True if the error is within one rounding of the result, `others` of partial sums, and the
+  /// errors of sums of floats.
   static bool is_near(Small got, double exact, std::vector<Small> const& inputs, double others) {
     double const sizes = sizes_of(inputs);
     auto const n = static_cast<double>(inputs.size());
@@ -224,7 +225,7 @@ constexpr std::size_t block_length = 8;
 using floats = blink::float_block<block_length>;
 using bytes = blink::int8_block<block_length>;
 
-/// Each crossing of a link rounds by half of a 127th of the largest number at most.
+/// Each crossing of a link rounds by at most half of a 127th of the largest number.
 template <class Block>
 struct blocks : reducer_case<Block, blink::quantised_sum> {
   static constexpr bool is_exact = false;
@@ -303,11 +304,11 @@ TEST(stochastic_rounding, is_keyed_by_seed_and_index_and_keeps_the_mean) {
   EXPECT_NE(first, results(2));
   double total = 0;
   for (float const value : first) total += value;
-  // Two roundings by 2^-7 and 2^-6 at most for each element.
+  // At most two roundings by 2^-7 and 2^-6 for each element.
   EXPECT_NEAR(total / count, 3 * (1 + 0x1p-9), 6 * 0x1p-6 / std::sqrt(count));
 }
 
-// A kernel rounds as hosts do, element by element, however many threads a block has.
+// A kernel rounds as hosts do, element by element, with any number of threads in a block.
 template <class HostLink, class DeviceLink>
 void expect_same_roundings(blink::schedule const& plan) {
   constexpr std::size_t count = 777;
@@ -351,7 +352,7 @@ TEST(stochastic_rounding, gives_the_same_bits_in_kernels_as_on_hosts) {
   }
 }
 
-// Leaves hand on elements of 2 bytes, inner ranks partial sums of 4, and the root results of 2.
+// Leaves send elements of 2 bytes, inner ranks partial sums of 4, and the root results of 2.
 TEST(connections, carry_what_is_smaller_from_leaves) {
   auto const plan = blink::chain_schedule(3, 0);
   constexpr std::size_t count = 1000;

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace schedule_test { namespace {
 
 TEST(schedule, random_ones_are_valid_and_carry_their_collective) {
@@ -191,8 +191,8 @@ TEST(schedule, heights_of_default_schedules) {
   }
 }
 
-// Order found by brute force: the sequence in which "lower children, own, higher children" visits
-// the ranks.
+// The order by brute force: the sequence in which "lower children, own, higher children" visits the
+// ranks.
 void visit(std::vector<int> const& parents, int rank, std::vector<int>& order) {
   for (int child = 0; child < static_cast<int>(parents.size()); ++child) {
     if (child == rank) order.push_back(rank);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that agree who goes on, over a network and a clock that a test makes up.
+// Ranks that agree on the survivors, over a simulated network and clock.
 
 #include <blink/running/call/survivor_agreement.hpp>
 
@@ -28,7 +28,7 @@ using std::chrono::nanoseconds;
 constexpr auto deadline = nanoseconds(milliseconds(1000));
 constexpr auto never = nanoseconds(std::numeric_limits<std::int64_t>::max());
 
-/// Words on their way: each takes up to `slowest`, those of one rank to another one come in order.
+/// Messages in flight. Each takes up to `slowest`. Those from one rank to another arrive in order.
 struct network {
   struct letter {
     nanoseconds comes_at;
@@ -55,7 +55,7 @@ struct network {
   }
 };
 
-/// One rank's end of it.
+/// One rank's end of the network.
 struct mailbox {
   network* all;
   int own;
@@ -85,7 +85,7 @@ struct mailbox {
 };
 static_assert(blink::survivor_words<mailbox>);
 
-/// A rank that begins at some time, and is stopped for some.
+/// A rank that begins at some time, and may be stopped for some time.
 struct rank_under_test {
   nanoseconds begins{};
   nanoseconds stops = never;
@@ -93,8 +93,8 @@ struct rank_under_test {
 
   mailbox mail{};
   std::unique_ptr<blink::survivor_agreement<mailbox>> agreement;
-  std::optional<std::vector<int>> group;  // that it has ended with
-  std::string problem;                    // or why it ended without
+  std::optional<std::vector<int>> group;  // the agreed group
+  std::string problem;                    // or the reason why there is none
 
   [[nodiscard]] bool has_ended() const { return group.has_value() || !problem.empty(); }
   [[nodiscard]] bool is_to_end() const {
@@ -115,8 +115,8 @@ struct rank_under_test {
   }
 };
 
-/// Until all have ended that begin at all and are not stopped for ever: nobody hears of what the others
-/// would still say.
+/// Runs until all ranks have ended that begin and are not stopped without end. Later messages are
+/// lost.
 void run(network& all, std::vector<rank_under_test>& ranks, nanoseconds tick = milliseconds(1)) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ranks[rank].mail = {&all, static_cast<int>(rank)};
@@ -131,7 +131,7 @@ void run(network& all, std::vector<rank_under_test>& ranks, nanoseconds tick = m
   ADD_FAILURE() << "a rank that is to end has not";
 }
 
-/// Each group is the same on all its members that have ended, and no rank is in two.
+/// Each group is equal on all its members that have ended, and no rank is in two groups.
 void expect_consistent(std::vector<rank_under_test> const& ranks) {
   std::vector<std::vector<int> const*> group_of(ranks.size());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -183,8 +183,9 @@ TEST(survivor_agreement, who_does_not_ask_or_has_left_is_out) {
   }
 }
 
-// Ranks that have waited for the deadline propose at the same moment as lower ones that come late: who is in the
-// first group that is agreed goes on, the others are reported that they came too late, and there is such a group.
+// Ranks that have waited for the deadline propose while lower ranks come late. The members of the
+// first agreed group continue, and the other ranks learn that they came too late. There is always
+// such a group.
 TEST(survivor_agreement, who_comes_as_others_propose_is_in_or_too_late) {
   int both = 0, late = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
@@ -205,11 +206,11 @@ TEST(survivor_agreement, who_comes_as_others_propose_is_in_or_too_late) {
     (in_groups == ranks.size() - 1 ? both : late) += 1;
     EXPECT_GE(in_groups, ranks.size() - 2) << seed;
   }
-  EXPECT_GT(both, 100);  // else no case is what it is to be
+  EXPECT_GT(both, 100);  // otherwise the cases do not test this
   EXPECT_GT(late, 100);
 }
 
-// Two of them that know of each other late: both propose, neither hinders the other for good.
+// Two ranks learn of each other late: both propose, and neither blocks the other permanently.
 TEST(survivor_agreement, two_that_propose_at_the_same_moment_agree) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     network all(seed, 4, milliseconds(200));
@@ -230,7 +231,7 @@ TEST(survivor_agreement, a_proposer_that_hangs_is_replaced) {
     network all(seed, 4 + static_cast<int>(seed % 4), milliseconds(5));
     std::vector<rank_under_test> ranks(all.gone.size());
     for (auto& one : ranks) one.begins = all.below(milliseconds(50));
-    ranks.back().begins = never;  // so that the others wait
+    ranks.back().begins = never;  // so that its peers wait
     ranks[0].stops = milliseconds(100);
     ranks[0].goes_on = seed % 2 == 0 ? never : nanoseconds(8 * deadline);
     run(all, ranks);
@@ -246,7 +247,7 @@ TEST(survivor_agreement, a_proposer_that_hangs_is_replaced) {
   }
 }
 
-// Who has accepted and gives up says so: the others go on without it, instead of with it.
+// A rank that has accepted and gives up reports it, so that its peers continue without it.
 TEST(survivor_agreement, who_gives_up_is_rarely_in_a_group) {
   int with = 0, without = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
@@ -254,7 +255,7 @@ TEST(survivor_agreement, who_gives_up_is_rarely_in_a_group) {
     std::vector<rank_under_test> ranks(4);
     for (auto& one : ranks) one.begins = all.below(deadline);
     ranks[3].begins = all.random() % 2 == 0 ? never : ranks[3].begins;
-    ranks[0].stops = ranks[0].begins + deadline + all.below(milliseconds(10));  // as it proposes
+    ranks[0].stops = ranks[0].begins + deadline + all.below(milliseconds(10));  // while it proposes
     ranks[0].goes_on = ranks[0].stops + 2 * deadline + all.below(deadline);
     run(all, ranks);
     expect_consistent(ranks);
@@ -282,8 +283,8 @@ TEST(survivor_agreement, a_member_that_hangs_is_left_out) {
   }
 }
 
-// Whatever happens: words that take from nothing to more than the deadline by who says them to whom, ranks that are
-// stopped at any moment and go on, or not.
+// No rank is in two groups, under any timing. Messages take from nothing to more than the deadline,
+// by sender and receiver. Ranks stop at any moment, and may resume.
 TEST(survivor_agreement, no_rank_is_in_two_groups) {
   int agreed = 0;
   for (std::uint64_t seed = 0; seed < 5000; ++seed) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the counters of connections lie: what a core fetches is what one rank tells one other.
+// The placement of the counters of connections: a cache line holds counters from one rank to one
+// peer.
 
 #include <blink/core/collective.hpp>
 #include <blink/running/connections/connection_tables.hpp>
@@ -18,7 +19,7 @@
 
 namespace connection_tables_test {
 
-using ends = std::pair<int, int>;  // who writes, who reads
+using ends = std::pair<int, int>;  // writer, reader
 
 std::uintptr_t line_of(blink::counter const* at) {
   return reinterpret_cast<std::uintptr_t>(at) / alignof(blink::reported_counters);
@@ -40,7 +41,7 @@ void expect_lines_of_two(blink::connection_tables const& tables) {
   }
 }
 
-// Returns: how many edges have connections both ways.
+// Returns: the number of edges with connections in both directions
 int expect_shared_lines(blink::connection_tables const& tables) {
   int result = 0;
   auto const& places = tables.places();
@@ -77,7 +78,7 @@ TEST(connection_tables, a_line_is_what_one_rank_reports_one_other) {
       expect_lines_of_two(tables);
       edges_both_ways += expect_shared_lines(tables);
 
-      // Processes lay them out in memory that they share: as many bytes as they ask for, no more.
+      // Processes place them in shared memory: they use exactly the bytes that they ask for.
       std::size_t const bytes = blink::connection_tables::shared_bytes(source, layout);
       blink::memory_block const memory({}, bytes);
       std::fill_n(memory.data(), bytes, std::byte{0});
@@ -97,7 +98,7 @@ TEST(connection_tables, a_line_is_what_one_rank_reports_one_other) {
 }
 
 TEST(connection_tables, have_the_links_of_a_schedule_that_needs_no_connections) {
-  for (int const ranks : {1, 3}) {  // a rank alone, and ranks that keep what they have
+  for (int const ranks : {1, 3}) {  // a single rank, and ranks that keep their data
     blink::schedule source;
     source.rank_count = ranks;
     source.link_bytes_per_second = {1e9, 2e9};

@@ -10,7 +10,7 @@
 
 namespace message_times_test {
 
-// What does not fit into the clock's number must not come out as no time at all.
+// A time that does not fit into the clock's number must not become zero.
 TEST(message_times, links_that_are_slower_than_the_clock_can_report_hold_messages_up) {
   constexpr std::uint64_t hour = 3'600'000'000'000;
   for (double const nanoseconds_per_byte : {1e18, 1e300, std::numeric_limits<double>::infinity()}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of slots that messages take in turn, and how many slots connections have.
+// The parts of slots that messages use in rotation, and the number of slots of a connection.
 
 #include <blink/running/connections/slot_rotation.hpp>
 #include <blink/schedule/default_schedules.hpp>
@@ -40,12 +40,12 @@ TEST(slot_rotation, few_connections_have_more_slots) {
   EXPECT_EQ(blink::default_window(blink::star_schedule(2), slot), 4U);     // 2 in: 1 MiB each
   EXPECT_EQ(blink::default_window(blink::flat_schedule(2, 0), slot), 8U);  // 1 in
   EXPECT_EQ(blink::default_window(blink::star_schedule(8), slot), 2U);     // 14 in
-  EXPECT_EQ(blink::default_window(blink::flat_schedule(2, 0), 64), 8U);    // no more
+  EXPECT_EQ(blink::default_window(blink::flat_schedule(2, 0), 64), 8U);    // the maximum
   EXPECT_EQ(blink::default_window(blink::star_schedule(2), std::size_t{1} << 40), 2U);
   EXPECT_EQ(blink::default_window(blink::star_schedule(1), slot), 2U);
 }
 
-// The messages that may be in flight at a time have places of their own, whatever the parts they take.
+// Messages in flight have separate places, for all sizes of parts.
 TEST(slot_rotation, messages_in_flight_do_not_meet) {
   using ranks_type = blink::basic_thread_ranks<blink::slot_transport>;
   std::mt19937_64 random(2);

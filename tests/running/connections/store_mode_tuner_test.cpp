@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which way of writing large results a rank finds, with costs that a test makes up.
+// The store mode that a rank finds for large results, with simulated costs.
 
 #include <blink/running/connections/detail/store_mode_tuner.hpp>
 #include <blink/transports/host/slots.hpp>
@@ -26,7 +26,7 @@ constexpr std::uint32_t tries = store_mode_tuner::tries_of(size);
 constexpr std::uint32_t period = store_mode_tuner::period_of(size);
 constexpr std::uint32_t first_calls = (1 + ways.count) * tries;
 
-/// A machine on which each way costs so many nanoseconds.
+/// A machine with a cost in nanoseconds for each store mode.
 struct machine {
   std::array<std::uint64_t, 3> cost{};
   std::array<int, 3> calls{};
@@ -42,7 +42,7 @@ struct machine {
   }
 };
 
-/// The way of the next call that is no trial.
+/// The store mode of the next call that is no trial.
 store_mode settled(store_mode_tuner& search, store_mode guess = store_mode::plain) {
   for (;;) {
     auto const chosen = search.next(collective::all_reduce, size, ways, guess);
@@ -95,7 +95,7 @@ TEST(store_mode_tuner, interruptions_during_the_trials_do_not_count) {
     machine here{{100, 150, 300}, {}};
     store_mode_tuner search;
     for (std::uint32_t call = 0; call < tries; ++call) here.call(search);
-    std::array<std::uint32_t, 3> slow{};  // of each way all trials but one, at most
+    std::array<std::uint32_t, 3> slow{};  // of each mode, all trials but at most one
     for (std::uint32_t call = 0; call < ways.count * tries; ++call) {
       auto const way = static_cast<std::size_t>(call / tries);
       bool const is_slow = random() % 2 == 0 && ++slow[way] < tries;
@@ -148,7 +148,8 @@ TEST(store_mode_tuner, one_interruption_does_not_count) {
             store_mode::plain);
 }
 
-// Others share the caches: what counts is the quickest of some calls, of the best way as of those that were tried.
+// Other programs use the caches: the quickest of several calls counts, for the best mode and for
+// tried ones.
 TEST(store_mode_tuner, stays_with_the_best_where_times_vary) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 20; ++round) {
@@ -189,7 +190,7 @@ TEST(store_mode_tuner, quick_calls_are_timed_now_and_then) {
   EXPECT_EQ(call().way, store_mode::streams);
 }
 
-// Ranks that share memory know what a call took all of them when they have entered the next one.
+// Ranks with shared memory know the times of a call when all have entered the next one.
 TEST(store_mode_tuner, times_may_come_a_call_later) {
   for (std::size_t best = 0; best < 3; ++best) {
     std::array<std::uint64_t, 3> cost{500, 500, 500};
@@ -233,7 +234,8 @@ TEST(store_mode_tuner, the_first_calls_do_not_count) {
             store_mode::plain);
 }
 
-// The way past the caches is interrupted once; the slower another one is the less often it is tried again.
+// The mode past the caches is interrupted once. The slower another mode is, the less often it is
+// tried again.
 TEST(store_mode_tuner, tries_what_no_cache_holds_twice_and_then_now_and_then) {
   for (std::size_t const huge : {store_mode_tuner::uncached_bytes, std::size_t{1} << 28}) {
     std::uint32_t const huge_period = store_mode_tuner::period_of(huge);
@@ -252,15 +254,15 @@ TEST(store_mode_tuner, tries_what_no_cache_holds_twice_and_then_now_and_then) {
       ++made;
       return chosen.way;
     };
-    while (made < 1 + 2 * 3) call();  // the first one is not timed
+    while (made < 1 + 2 * 3) call();  // the first call is not timed
     EXPECT_EQ(calls, (std::array{2, 2, 3}));
     EXPECT_EQ(call(), store_mode::streams);
     calls = {};
     constexpr int turns = 300;
     for (std::uint32_t k = 0; k < turns * huge_period; ++k) call();
-    EXPECT_NEAR(calls[0], turns * 2 / 3 / 5, 10);  // also when it is the turn of the best way
+    EXPECT_NEAR(calls[0], turns * 2 / 3 / 5, 10);  // also in the rounds of the best mode
     EXPECT_NEAR(calls[1], turns / 3, 3);
-    // What has become the best is found within some turns, however slow it was.
+    // A mode that becomes the best is found within some rounds, even if it was slow before.
     cost = {50, 120, 100};
     for (std::uint32_t k = 0; k < 16 * huge_period; ++k) call();
     EXPECT_EQ(search.next(collective::reduce, huge, ways, store_mode::streams).way,

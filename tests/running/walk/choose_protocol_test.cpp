@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace choose_protocol_test { namespace {
 
 using blink::protocol_choice;
@@ -30,7 +30,7 @@ TEST(choose_protocol, packets_up_to_a_size_and_chunks_from_there_on) {
 TEST(choose_protocol, the_border_is_where_both_take_as_long) {
   blink::protocol_costs const costs{3e-6, 1e-6, 1e9};
   blink::modelled_protocol const choose{costs};
-  // One byte more on the edge costs packets 1 ns more than chunks: 2 us are 2000 bytes.
+  // One more byte on the edge costs packets 1 ns more than chunks: 2 us are 2000 bytes.
   EXPECT_EQ(choose(3, 1990), protocol_choice::small_packets);
   EXPECT_EQ(choose(3, 2010), protocol_choice::whole_chunks);
 }

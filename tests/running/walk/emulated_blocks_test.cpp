@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels without a GPU: every collective, protocol and a choice of types by emulated blocks of one
-// and of three threads, exact against a loop; under ThreadSanitizer in the suite of that name. All
-// reducers walk in `reducer_conformance.hpp`, all addresses in `device_chunks_test.cpp`.
+// Kernels without a GPU. Emulated blocks of one and of three threads run every collective, protocol
+// and several types, exact against a loop. They also run under ThreadSanitizer. For all reducers
+// see `reducer_conformance.hpp`, for all addresses `device_chunks_test.cpp`.
 
 #include "support/emulated_blocks.hpp"
 
@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace emulated_blocks_test { namespace {
 
 using blink_test::collective_case;
@@ -70,7 +70,7 @@ using ways = testing::Types<way<blink::slot_peer_transport, blink::whole_chunks>
                             way<blink::slot_peer_transport, blink::small_packets>>;
 TYPED_TEST_SUITE(emulated_blocks, ways);
 
-/// Sums of bytes in 64 bits that cross connections as 16: three sizes, none that of a packet.
+/// Sums of bytes in 64 bits that cross connections in 16: three sizes, none of them a packet's.
 struct byte_sum {
   std::int64_t lift(std::uint8_t value, blink::element_place const& place) const {
     return value + static_cast<std::int64_t>(place.index % 7) + place.rank;
@@ -99,7 +99,7 @@ TYPED_TEST(emulated_blocks, elements_and_partial_results_of_any_size) {
   }
 }
 
-// Several lanes share a block, each walked by threads of its own: as `walk_warps_kernel` does.
+// Several tasks share a block, each walked by separate threads, as in `walk_warps_kernel`.
 TYPED_TEST(emulated_blocks, parts_of_blocks_walk_lanes_of_their_own) {
   for (auto const kind : kinds) {
     this->template some_cases<float>(kind, 3, blink::sum{}, 1);
@@ -110,7 +110,7 @@ TYPED_TEST(emulated_blocks, parts_of_blocks_walk_lanes_of_their_own) {
   }
 }
 
-/// Keeps what it is shown, with how often each element was.
+/// Keeps the elements that it receives, and counts each.
 struct keep {
   int* seen;
   float* kept;
@@ -124,7 +124,7 @@ struct keep {
   }
 };
 
-// Every element of every rank's result is shown to the epilogue once, when it is there.
+// The epilogue gets every element of every rank's result once, when it is complete.
 TYPED_TEST(emulated_blocks, epilogues_see_every_result_once) {
   constexpr std::size_t count = 133;
   auto const source = blink::binomial_schedule(3, 1);
@@ -145,7 +145,7 @@ TYPED_TEST(emulated_blocks, epilogues_see_every_result_once) {
   }
 }
 
-// Also where small inputs would be shown instead of walking trees.
+// Also where small inputs would be eager payloads instead of taking trees.
 TEST(epilogues, run_on_communicators_whatever_the_size) {
   auto const source = blink::star_schedule(3);
   for (std::size_t const count : {std::size_t{5}, std::size_t{5000}}) {
@@ -179,7 +179,7 @@ TEST(emulated_peers, one_shot_and_two_shot) {
   }
 }
 
-// The flags of packets go round after 2^32 messages, and slots are filled in between.
+// The flags of packets wrap after 2^32 messages, and slots are filled in between.
 TEST(emulated_packets, flags_go_round) {
   auto const source = blink::chain_schedule(3, 1);
   for (std::uint64_t const first : {(std::uint64_t{1} << 32) - 4, (std::uint64_t{1} << 30) - 4}) {
@@ -203,7 +203,7 @@ TEST(emulated_packets, flags_go_round) {
   }
 }
 
-// A block that never comes: all others end, and say so.
+// A block that never starts: all other blocks end and report it.
 TEST(emulated_peers, a_missing_block_ends_the_call) {
   for (std::uint32_t const threads : {1U, 3U}) {
     emulation how;

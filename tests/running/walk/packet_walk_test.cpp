@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread of a walk with packets does while others do not come, step by step.
+// The steps of one thread of a walk with packets while its peers are absent.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/order.hpp>
@@ -16,12 +16,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace packet_walk_test { namespace {
 
 constexpr std::size_t count = 5;
 
-/// The lane of rank 1 of a chain from rank 0, in a broadcast of some words.
+/// The task of rank 1 of a chain from rank 0, in a broadcast of some words.
 struct receiver {
   explicit receiver(int ranks)
       : prepared(blink::chain_schedule(ranks, 0), layout(), {}),
@@ -53,7 +53,7 @@ struct receiver {
   std::array<std::uint32_t, count> output{};
 };
 
-/// Sends the next word whenever there was no progress three times.
+/// Sends the next word after three rounds without progress.
 struct late_sender {
   blink::packet* words;
   std::size_t sent = 0;
@@ -93,7 +93,7 @@ struct no_time {
   std::uint64_t now() { return 0; }
 };
 
-// What never came is not handed on as if it had, and the connection that it is missing on is reported.
+// Missing data is not forwarded, and the connection where it is missing is reported.
 TEST(packet_walk, who_gives_up_sends_nothing) {
   receiver rank(3);
   blink::detail::store_packet(rank.arriving()[0], 7, 1);

@@ -18,7 +18,7 @@ using blink::detail::streamed_sum;
 
 constexpr std::size_t line = blink::detail::streamed_line;
 
-/// Elements that begin so many elements behind the begin of a line, between others that nobody may touch.
+/// Elements at an offset from the begin of a line, between elements that must not change.
 template <class T>
 class guarded {
  public:
@@ -53,7 +53,7 @@ void expect_sums(std::mt19937& random, std::uint32_t sources, std::uint32_t plac
   std::vector<guarded<T>> from, to;
   auto const streamed = static_cast<std::uint32_t>(random() % places);  // and maybe others
   std::vector<bool> streams;
-  std::vector<std::size_t> offsets;  // of places that are not past the caches: any
+  std::vector<std::size_t> offsets;  // any, for places that do not bypass the caches
   for (std::uint32_t k = 0; k < places; ++k) {
     streams.push_back(k == streamed || random() % 2 == 0);
     offsets.push_back(streams.back() ? offset : random() % 20);
@@ -116,9 +116,9 @@ TEST(streamed_sum, what_does_not_fit) {
   };
   EXPECT_TRUE(with(2, {data, data + 16}, true));
   EXPECT_TRUE(with(2, {data + 3, data + 19}, true));
-  EXPECT_FALSE(with(2, {data, data + 17}, true));  // begin differently in their lines
+  EXPECT_FALSE(with(2, {data, data + 17}, true));  // different offsets in their lines
   EXPECT_FALSE(with(2, {data, data + 16}, false));
-  for (bool const first : {false, true}) {  // only one past the caches
+  for (bool const first : {false, true}) {  // only one bypasses the caches
     streamed_sum<float> sum;
     for (int k = 0; k < 2; ++k) sum.add_source(data, false);
     sum.add_place(data, first);

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace tree_walk_test { namespace {
 
 template <class Transport>
@@ -57,7 +57,7 @@ TEST(tree_walk, ends_when_wait_policy_does) {
   EXPECT_EQ(here.blocked_on, &never);
 }
 
-/// Three peers. What comes on connection 1 comes only when the slots of the others are free again.
+/// Three peers. Data arrives on connection 1 only when the slots of the others are free again.
 struct late_transport : blink_test::least_transport {
   struct state_of_connection {
     std::uint64_t consumed = 0;
@@ -74,7 +74,7 @@ struct late_transport : blink_test::least_transport {
     return reinterpret_cast<std::byte const*>(&(*connections_)[connection].slot);
   }
   void consume(std::uint32_t connection, std::uint64_t message) const {
-    EXPECT_EQ((*connections_)[connection].consumed, message) << "taken twice, or not in turn";
+    EXPECT_EQ((*connections_)[connection].consumed, message) << "consumed twice, or out of order";
     (*connections_)[connection].consumed = message + 1;
   }
 
@@ -93,7 +93,7 @@ struct listing {
   int operator()(int a, int b) const { return a * 10 + b; }
 };
 
-/// Returns how the walk of a root with three children ends, and what it wrote.
+/// The status of the walk of a root with three children, and its output.
 template <blink::order_promise Order>
 std::pair<blink::status, std::vector<int>> reduce_from_late_peers() {
   std::array<late_transport::state_of_connection, 3> connections;
@@ -133,8 +133,8 @@ TEST(tree_walk, other_orders_wait_for_all) {
   EXPECT_EQ(output, std::vector<int>(5, -1));
 }
 
-/// One peer. Nothing comes on connection 0, two messages have come on connection 2; other connections lead to it and have room for two
-/// messages, which never leave.
+/// One peer. No message arrives on connection 0; two messages have arrived on connection 2. The
+/// other connections lead to the peer and have credit for two messages, which never leave.
 struct in_place_transport : blink_test::least_transport {
   explicit in_place_transport(std::vector<std::string>& log) : least_transport(0), log_(&log) {}
   int rank_count() const { return 2; }
@@ -161,7 +161,8 @@ struct in_place_transport : blink_test::least_transport {
 };
 static_assert(blink::zero_copy_transport<in_place_transport>);
 
-/// The root of tree 0, which awaits its peer, and the leaf of tree 1, which sends to it in three chunks.
+/// The root of tree 0, which waits for its peer, and the leaf of tree 1, which sends to it in three
+/// chunks.
 std::vector<std::string> log_of_round() {
   std::array<blink::endpoint, 2> ends;
   ends[0].peer = ends[1].peer = 1;
@@ -194,7 +195,7 @@ std::vector<std::string> log_of_round() {
 }
 
 TEST(tree_walk, lent_buffers_leave_before_arrivals_are_asked_for) {
-  // As many as there is room for; 4-byte elements in chunks of two.
+  // As many as there is credit for; 4-byte elements in chunks of two.
   EXPECT_EQ(log_of_round(), (std::vector<std::string>{"post 1 0: 8", "post 1 1: 8", "ask 0 0"}));
 }
 
@@ -206,7 +207,7 @@ TEST(tree_walk, sums_that_peers_wait_for_are_made_before_other_arrivals_are_aske
   ends[1].sends = true;
   ends[1].way = blink::transfer_mode::from_output;
   std::array<blink::tree_task, 2>
-      tasks;  // the root of tree 0 and a leaf of tree 1, to which the sum comes
+      tasks;  // the root of tree 0, and a leaf of tree 1 that gets the sum
   for (auto& here : tasks) {
     here.count = 5;
     here.chunk = here.stride = 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MPI programs do beside calling collectives, and what a library in between may trip over. Prints
-// what it got, so that two runs can be compared. An argument names the level of threads.
+// Common habits of MPI programs that an intercepting library may break. Prints its results, so that
+// two runs can be compared. An argument names the thread level.
 #include <mpi.h>
 
 #include <array>
@@ -46,7 +46,7 @@ void communicators_come_and_go() {
   say("parts", total);
 }
 
-// The standard does not say that ranks free communicators in one order, only that all free them.
+// The standard does not require ranks to free communicators in one order, only to free them all.
 void each_rank_frees_in_an_order_of_its_own() {
   std::array<MPI_Comm, 6> copies{};
   int total = 0;
@@ -66,7 +66,7 @@ int sums_when_it_goes(MPI_Comm comm, int, void* value, void*) {
   *static_cast<int*>(value) += sum_over(comm, world_rank() + 1);
   return MPI_SUCCESS;
 }
-// The next communicator may have the same handle, and others as its ranks.
+// The next communicator may have the same handle and other ranks.
 void attributes_call_when_they_go() {
   int keyval = MPI_KEYVAL_INVALID;
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, sums_when_it_goes, &keyval, nullptr);
@@ -109,8 +109,8 @@ void freed_while_something_is_under_way() {
   say("under way", sum + from_left[4999]);
 }
 
-// Calls of both kinds on one communicator: those that do not block are started, others made while they
-// are pending, and completed later, in an order of each rank's own.
+// Non-blocking and blocking calls on one communicator. The former are started, others are called
+// while they are pending, and they complete later, in a different order on each rank.
 void pending_while_others_are_called() {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
@@ -124,7 +124,7 @@ void pending_while_others_are_called() {
     std::array<MPI_Request, 4> requests{};
     int const n = static_cast<int>(count);
     int const root = round % ranks;
-    // In the first round blink's first call comes while these are pending.
+    // In the first round, blink's first call comes while these are pending.
     MPI_Iallreduce(mine.data(), sum.data(), n, MPI_INT, MPI_SUM, copy, &requests[0]);
     total += sum_over(copy, round);
     MPI_Ibarrier(copy, &requests[1]);
@@ -143,7 +143,7 @@ void pending_while_others_are_called() {
     }
     total += is_right ? 1 : 1000000;
   }
-  MPI_Comm later = MPI_COMM_NULL;  // a communicator that is being made meanwhile
+  MPI_Comm later = MPI_COMM_NULL;  // a communicator that is created meanwhile
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Comm_idup(copy, &later, &request);
   total += sum_over(copy, 1);
@@ -154,7 +154,7 @@ void pending_while_others_are_called() {
   say("pending", total);
 }
 
-// Each thread has a communicator of its own, and they call at once.
+// Threads with separate communicators call at the same time.
 void threads_with_communicators_of_their_own() {
   constexpr int count = 3;
   std::array<MPI_Comm, count> copies{};
@@ -235,7 +235,7 @@ void neighbours() {
   MPI_Comm_free(&grid);
 }
 
-// Absolute addresses, gaps, an order that is not that of memory, a lower bound below 0.
+// Absolute addresses, gaps, an order other than that of memory, a lower bound below 0.
 void types() {
   int const rank = world_rank();
   double number = rank == 0 ? 2.5 : 0;
@@ -258,7 +258,7 @@ void types() {
   MPI_Datatype turned = MPI_DATATYPE_NULL;
   MPI_Datatype below = MPI_DATATYPE_NULL;
   MPI_Type_indexed(3, ones, order, MPI_INT, &turned);
-  MPI_Type_create_resized(turned, -4, 20, &below);  // two ints of room beside the three
+  MPI_Type_create_resized(turned, -4, 20, &below);  // room for two ints beside the three
   MPI_Type_commit(&below);
   std::vector<int> mine(10, 0), all(5 * 2 * ranks + 1, -7);
   for (int k = 0; k < 10; ++k) mine[static_cast<std::size_t>(k)] = 100 * rank + k;
@@ -277,7 +277,7 @@ void types() {
   MPI_Type_free(&turned);
 }
 
-// What a rank sends lies between what it receives, in one buffer.
+// Sent blocks lie between received ones, in one buffer.
 void blocks_side_by_side() {
   int const ranks = size_of(MPI_COMM_WORLD);
   int const rank = world_rank();
@@ -297,7 +297,7 @@ void blocks_side_by_side() {
       }
       say(what, static_cast<int>(sum % 1000003));
     };
-    int* const own = data.data() + count;  // MPICH refuses two buffers that begin at one place
+    int* const own = data.data() + count;  // MPICH refuses two buffers with one begin
     restart();
     MPI_Alltoallv(data.data(), counts.data(), even.data(), MPI_INT, own, counts.data(), even.data(),
                   MPI_INT, MPI_COMM_WORLD);
@@ -365,7 +365,7 @@ void product_without_zeros(void* in, void* inout, int* count, MPI_Datatype*) {
     *b = *a * *b % 65521;
   }
 }
-// No element is zero, so an operation never meets one, however elements are joined on the way.
+// No element is zero, so an operation never sees a zero, however elements are joined.
 void operations_see_what_there_is_alone() {
   MPI_Op op = MPI_OP_NULL;
   MPI_Op_create(product_without_zeros, 1, &op);
@@ -389,7 +389,7 @@ void operations_see_what_there_is_alone() {
   say("zeros", is_zero_seen ? 1 : 0);
 }
 
-// The program wants to hear of its mistakes; classes, as codes differ.
+// The program handles its errors. It prints classes, because codes differ.
 void mistakes() {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
@@ -415,7 +415,8 @@ void mistakes() {
   MPI_Comm_free(&copy);
 }
 
-// Libraries may say nothing where ranks call different things. Blink says so of types; then of operations, too.
+// Libraries may not detect that ranks make different calls. Blink reports different types, and then
+// also different operations.
 void calls_that_differ() {
   auto const is_reported = [](MPI_Datatype type, MPI_Op op) {
     MPI_Comm copy = MPI_COMM_NULL;
@@ -487,7 +488,7 @@ int main(int count, char** texts) {
   calls_that_differ();
   many_at_once(12);
   if (world_rank() % 2 != 0) MPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
-  MPI_Comm leaked = MPI_COMM_NULL;  // as many programs do
+  MPI_Comm leaked = MPI_COMM_NULL;  // as in many programs
   MPI_Comm_dup(MPI_COMM_WORLD, &leaked);
   say("leaked", sum_over(leaked, 1));
   MPI_Finalize();

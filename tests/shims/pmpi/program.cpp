@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MPI program that knows nothing of blink. It makes many random calls, all arguments being legal,
-// and prints a sum of the bits of every result on every rank, so that two runs can be compared. All
-// values are whole numbers: the order of sums does not matter.
+// An MPI program without blink. It makes many random legal calls and prints a checksum of every
+// result on every rank, so that two runs can be compared. All values are whole numbers: the order
+// of sums does not matter.
 #include <mpi.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::uint64_t sum_of(void const* data, std::size_t bytes) {
   return sum;
 }
 
-/// x -> a x + b modulo 251, one after the other: associative, not commutative.
+/// Composes maps x -> a x + b modulo 251: associative, not commutative.
 void compose(void* in, void* inout, int* count, MPI_Datatype*) {
   auto const* const f = static_cast<int const*>(in);
   auto* const g = static_cast<int*>(inout);
@@ -47,7 +47,7 @@ struct kind {
   std::vector<MPI_Op> ops;
 };
 
-/// Fills with small whole numbers; never leaves a gap undefined.
+/// Fills with small whole numbers; leaves no gap undefined.
 void fill(std::vector<unsigned char>& memory, MPI_Datatype type, random_engine& own) {
   for (auto& byte : memory) byte = 0;
   auto const set = [&](auto example) {
@@ -72,7 +72,7 @@ void fill(std::vector<unsigned char>& memory, MPI_Datatype type, random_engine& 
   set(0);
 }
 
-/// Bits of the values alone: gaps inside elements may hold anything.
+/// The bits of the values only: gaps inside elements are unspecified.
 std::uint64_t sum_of_values(std::vector<unsigned char> const& memory, MPI_Datatype type) {
   if (type != MPI_DOUBLE_INT) return sum_of(memory.data(), memory.size());
   std::uint64_t sum = 0;
@@ -102,7 +102,7 @@ class calls {
     own_.seed(static_cast<std::uint64_t>(rank_) + 77);
   }
 
-  /// One call; `random` is equal on all ranks. Returns the sum of the result.
+  /// Makes one call; `random` is equal on all ranks. Returns the checksum of the result.
   std::uint64_t make_one(random_engine& random) {
     auto const& of = (*kinds_)[random() % kinds_->size()];
     MPI_Op const op = of.ops[random() % of.ops.size()];
@@ -171,7 +171,7 @@ class calls {
         return sum_of_values(all, of.type);
       }
       case 7: {
-        if (of.type == MPI_DOUBLE_INT) return 0;  // MPICH 4.0.2 fails where elements have gaps
+        if (of.type == MPI_DOUBLE_INT) return 0;  // MPICH 4.0.2 fails if elements have gaps
         bool const is_root = rank_ == root;
         auto* const own_block = all.data() + one.size() * static_cast<std::size_t>(rank_);
         if (is_root && in_place) {
@@ -196,12 +196,12 @@ class calls {
       case 9:
         return gather_unequal(of, count, in_place, random);
       case 10:
-        // MPICH 4.0.2 fails here, too.
+        // MPICH 4.0.2 also fails here.
         return transpose_unequal(of, count, in_place && of.type != MPI_DOUBLE_INT, random);
       case 11:
         return scatter_reduced(of, op, count, in_place, random);
       case 12:
-        // MPICH 4.0.2 fails where elements have gaps.
+        // MPICH 4.0.2 fails if elements have gaps.
         return collect_unequal(of, count, in_place && of.type != MPI_DOUBLE_INT, root, random);
       case 13:
         return spread_unequal(of, count, in_place && of.type != MPI_DOUBLE_INT, root, random);
@@ -211,7 +211,7 @@ class calls {
   }
 
  private:
-  // Counts below or at `most`, the same on all ranks; some are 0.
+  // Counts of at most `most`, equal on all ranks; some are 0.
   std::vector<int> unequal(std::size_t most, random_engine& random) const {
     std::vector<int> counts;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -220,7 +220,8 @@ class calls {
     }
     return counts;
   }
-  // Blocks in a row with gaps of the rank's choice between them, or in reverse; ends in `*end`.
+  // Displacements of consecutive blocks with gaps of the rank's choice, or in reverse; ends in
+  // `*end`.
   std::vector<int> spread(std::vector<int> const& counts, std::size_t* end) {
     std::vector<int> displacements(counts.size());
     int const gap = static_cast<int>(own_() % 3);
@@ -292,7 +293,8 @@ class calls {
                                   random_engine& random) {
     auto const ranks = static_cast<std::size_t>(ranks_);
     auto const own = static_cast<std::size_t>(rank_);
-    std::vector<std::vector<int>> counts;  // by sender and receiver; in place as many both ways
+    std::vector<std::vector<int>> counts;  // by sender and receiver; in place equal in both
+                                           // directions
     for (std::size_t from = 0; from < ranks; ++from) counts.push_back(unequal(most, random));
     std::vector<int> receives;
     for (std::size_t from = 0; from < ranks; ++from) {
@@ -333,7 +335,7 @@ class calls {
     return sum_of_values(out, of.type);
   }
 
-  // Every other int; received in a row.
+  // Sends every second int, and receives them consecutively.
   std::uint64_t with_gaps(int n, int root) {
     MPI_Datatype gaps = MPI_DATATYPE_NULL;
     MPI_Type_vector(n, 1, 2, MPI_INT, &gaps);
@@ -341,7 +343,7 @@ class calls {
     auto const size = static_cast<std::size_t>(n);
     std::vector<int> sparse(2 * size + 1, rank_);
     for (std::size_t k = 0; k < size; ++k) sparse[2 * k] = static_cast<int>(own_() % 1000);
-    // All ranks name the same type: Open MPI 4 fails where some name another of the same values.
+    // All ranks use one type: Open MPI 4 fails with different types of equal values.
     MPI_Bcast(sparse.data(), 1, gaps, root, comm_);
     auto const ranks = static_cast<std::size_t>(ranks_);
     std::vector<int> gathered(size * ranks);
@@ -406,7 +408,7 @@ int main(int count, char** texts) {
     make_calls(part, "part", 40, kinds);
     make_calls(MPI_COMM_SELF, "self", 20, kinds);
     MPI_Comm_free(&part);
-    MPI_Comm_dup(MPI_COMM_WORLD, &copy);  // maybe under the same name as before
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);  // maybe with the handle of an earlier one
     make_calls(copy, "again", 20, kinds);
     MPI_Comm_free(&copy);
     MPI_Op_free(&in_order);

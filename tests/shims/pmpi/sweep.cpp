@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each collective at each size from 4 bytes to 1 MiB, several times in a row with other data, as
-// benchmarks call it; every result is checked. Values are small whole numbers, so sums are exact.
+// Each collective at each size from 4 bytes to 1 MiB, several times in a row with changing data, as
+// benchmarks call it. Every result is checked. Values are small whole numbers, so sums are exact.
 #include <mpi.h>
 
 #include <cstddef>
@@ -16,7 +16,7 @@ int problems = 0;
 
 using floats = std::vector<float>;
 
-/// What rank `from` has at element `k` in iteration `turn`.
+/// Element `k` of rank `from` in iteration `turn`.
 float value(int from, std::size_t k, int turn) {
   return static_cast<float>(
       (static_cast<std::size_t>(from) * 7 + k + static_cast<std::size_t>(turn)) % 19);

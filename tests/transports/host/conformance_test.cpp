@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace conformance_test {
 
 namespace {
@@ -45,7 +45,7 @@ blink::connection_layout small_layout() {
   return result;
 }
 
-/// What threads of one process share.
+/// The shared memory of threads of one process.
 template <class Transport>
 class one_memory {
  public:
@@ -58,7 +58,7 @@ class one_memory {
   blink::prepared_schedule plan_;
 };
 
-/// The same as processes have it: each rank maps the shared memory for itself, at its own address.
+/// Shared memory as processes have it: each rank maps it separately, at its own address.
 template <class Transport>
 class mapped_memory {
  public:
@@ -93,7 +93,7 @@ class mapped_memory {
   std::vector<std::unique_ptr<place>> places_;
 };
 
-// The reduce connection of rank 1 in tree 0: it is the one it sends on.
+// The reduce connection of rank 1 in tree 0, on which rank 1 sends.
 std::uint32_t connection_of_rank_1(blink::prepared_schedule const& prepared) {
   auto const [ends, count] = prepared.tables().ends(1);
   for (std::size_t k = 0; k < count; ++k) {
@@ -102,7 +102,7 @@ std::uint32_t connection_of_rank_1(blink::prepared_schedule const& prepared) {
   return UINT32_MAX;
 }
 
-/// Rank 1, which sends, and rank 0, which receives; `Pair` has `at(rank)`, its link.
+/// Rank 1, which sends, and rank 0, which receives. `Pair` has `at(rank)`, the rank's transport.
 template <class Pair>
 class both_ends {
  public:
@@ -126,8 +126,8 @@ class both_ends {
   Pair& own() { return static_cast<Pair&>(*this); }
 };
 
-/// Ranks 1 and 0 of a chain 0 <- 1 <- 2 inside their first call. Rank 1 is an inner rank, so that
-/// its connection to rank 0 has slots also where ranks reach each other.
+/// Ranks 1 and 0 of a chain 0 <- 1 <- 2 in their first call. Rank 1 is an inner rank. So its
+/// connection to rank 0 has slots also where ranks access each other's buffers.
 template <class Transport, class Memory = one_memory<Transport>>
 class pair_of_links : public both_ends<pair_of_links<Transport, Memory>> {
  public:
@@ -155,7 +155,7 @@ class pair_of_links : public both_ends<pair_of_links<Transport, Memory>> {
   std::array<std::array<std::uint64_t, ranks>, ranks> seen_{};
 };
 
-/// The same for links of kernels, which are always inside of a call.
+/// The same pair for the transports of kernels, which are always inside a call.
 template <class Transport>
 class pair_of_peer_links : public both_ends<pair_of_peer_links<Transport>> {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that agree through memory of the host: messages, calls that are compared without waiting,
-// and who is named when one does not come.
+// Processes that agree through memory of the host: messages, comparison of calls without waiting,
+// and the named process if one is absent.
 
 #include <blink/running/call/call_description.hpp>
 #include <blink/transports/host/host_processes.hpp>
@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace host_processes_test { namespace {
 
 using blink::host_processes;
@@ -49,7 +49,7 @@ TEST(host_processes, messages_arrive_round_by_round) {
   for (auto const& text : texts) EXPECT_EQ(text, "right");
 }
 
-// Whoever is ahead waits for nobody but those far behind; equal calls never differ.
+// A process that is ahead waits only for those far behind; equal calls never differ.
 TEST(host_processes, equal_calls_agree_however_far_apart) {
   auto const texts =
       with_host_processes(3, std::chrono::seconds(20), [](host_processes& all, int process) {
@@ -79,7 +79,7 @@ TEST(host_processes, the_later_one_finds_a_difference) {
             if (!text.empty()) all.fail({text, -1, -1, -1, -1});
             if (all.has_failed()) break;
           }
-          (void)all.gather("end", 0);  // the other one may not have found out yet
+          (void)all.gather("end", 0);  // the other process may not have noticed yet
           return std::string(all.has_failed() ? all.failure().what() : "nothing");
         });
     for (auto const& text : texts) {
@@ -148,7 +148,7 @@ TEST(host_processes, steps_and_refusals_are_reported) {
             if (process == 1) throw blink::resource_error("nothing left");
           });
         });
-        all.agree("a step", [] {});  // a refusal spoils nothing
+        all.agree("a step", [] {});  // a refusal has no lasting effect
         auto const step = error_of([&] { all.agree(process == 0 ? "this" : "that", [] {}); });
         return refusal + "|" + step;
       });
@@ -157,16 +157,16 @@ TEST(host_processes, steps_and_refusals_are_reported) {
   EXPECT_SAYS(texts[1], "nothing left|process 1 is at \"that\"");
 }
 
-/// Processes that believe that they are elsewhere.
+/// A bootstrap that reports a false process or host.
 struct false_bootstrap {
   blink::launcher_bootstrap& true_one;
-  bool is_one_process = false;  // or else two hosts
+  bool is_one_process = false;  // otherwise two hosts
   [[nodiscard]] int process() const { return true_one.process(); }
   [[nodiscard]] int process_count() const { return true_one.process_count(); }
   void all_gather(void const* own, void* all, std::size_t bytes) {
     std::vector<unsigned char> message(bytes);
     std::memcpy(message.data(), own, bytes);
-    // A message begins with hash of the host and number of the process, 8 bytes each.
+    // A message begins with a hash of the host and the number of the process, 8 bytes each.
     if (is_one_process) std::memset(message.data() + 8, 1, 8);
     if (!is_one_process && process() == 1) message[0] ^= 1;
     true_one.all_gather(message.data(), all, bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that meet at a call before they make something together: all find the same, whoever comes late.
+// Processes that meet at a call before they create something together. All find the same result,
+// also late ones.
 
 #include <blink/running/call/call_description.hpp>
 #include <blink/transports/host/host_processes.hpp>
@@ -17,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace host_rendezvous_test { namespace {
 
 using blink::host_processes;
@@ -43,7 +44,7 @@ TEST(host_rendezvous, equal_calls_agree) {
   for (auto const& text : texts) EXPECT_EQ(text, "right");
 }
 
-// Unlike `enter` alone: there nobody but who comes later knows at once.
+// With `enter` alone, only the process that comes later notices at once.
 TEST(host_rendezvous, a_difference_is_found_by_all) {
   auto const texts =
       with_host_processes(3, std::chrono::seconds(20), [](host_processes& all, int process) {
@@ -58,7 +59,7 @@ TEST(host_rendezvous, a_difference_is_found_by_all) {
   EXPECT_SAYS(texts[1], "process 1 calls another function, with operation another function, ");
 }
 
-/// Enters a call, which cannot be met, and tells why not.
+/// The reason why a call that cannot be met is refused.
 std::string why_not_met(host_processes& all) {
   (void)all.enter(call_of(1));
   try {

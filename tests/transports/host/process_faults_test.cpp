@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults put into communicators of processes at random places: whatever happens to a rank, all others name
-// it in time, shrink the communicator to those that are left, and go on.
+// Faults at random places in communicators of processes. All other ranks must name the faulty rank
+// in time, shrink the communicator, and continue.
 //
-// BLINK_FAULTS=200 runs as many instead of the few of every day. Prints the table of docs/faults.md.
+// BLINK_FAULTS=200 runs more faults than the default. Prints the table of docs/faults.md.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
@@ -27,7 +27,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace process_faults_test { namespace {
 
 using blink_test::forked_ranks;
@@ -40,7 +40,7 @@ using clock_type = std::chrono::steady_clock;
 using blink_test::harm;
 using blink_test::harms;
 using blink_test::injection;
-constexpr std::string_view went_on = "went on, reported after ";  // and seconds
+constexpr std::string_view went_on = "went on, reported after ";  // followed by seconds
 
 constexpr auto deadline = std::chrono::milliseconds(600);
 
@@ -63,7 +63,7 @@ std::string run_rank(std::string const& path, int rank, injection const& fault) 
     blink_test::call_on(comm, fault, is_victim, entered);
   } catch (blink::collective_error const& failure) {
     auto const seconds = std::chrono::duration<double>(clock_type::now() - entered).count();
-    // Others may be in the call before, and take their time on a busy machine.
+    // Peers may be in the call before, and slow on a busy machine.
     if (seconds > 5 * std::chrono::duration<double>(deadline).count())
       return "late: " + std::to_string(seconds);
     if (auto wrong = blink_test::complaint(failure, fault); !wrong.empty()) return wrong;
@@ -79,17 +79,17 @@ std::string run_rank(std::string const& path, int rank, injection const& fault) 
 
 class injected_faults : public testing::Test {
  protected:
-  /// Has everyone said what it should? Returns 1 if the fault came to pass, else 0.
+  /// Checks that every rank ended as expected. Returns 1 if the fault happened, else 0.
   static int check(injection const& fault, forked_ranks& all) {
     SCOPED_TRACE(fault.seed);
     auto const ends = all.finish(fault.what == harm::stop ? fault.victim : -1);
-    // Who is to die or stop may have fewer operations than it takes; a delay is no fault.
+    // The victim may run fewer operations than planned; a delay is no fault.
     bool const happened =
         ends[fault.victim == 0 ? 1 : 0].text != "no fault" && fault.what != harm::delay;
     EXPECT_TRUE(happened || fault.what <= harm::delay);
     for (int rank = 0; rank < fault.ranks; ++rank) {
       auto const& end = ends[static_cast<std::size_t>(rank)];
-      // Who is to stop and does not may be at its end when the others are, and is killed then.
+      // A rank that should stop and does not may end with its peers, and is killed then.
       bool const is_killed = happened || (fault.what == harm::stop && WIFSIGNALED(end.status));
       if (rank == fault.victim && fault.what <= harm::stop && is_killed) {
         EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) << end.text;
@@ -126,7 +126,8 @@ class injected_faults : public testing::Test {
 
   inline static std::array<int, harms> injected{};
   inline static std::array<int, harms> came_to_pass{};
-  inline static std::array<std::vector<double>, harms> reported;  // by all ranks that should be
+  inline static std::array<std::vector<double>, harms> reported;  // on all ranks that should report
+                                                                  // it
 };
 
 TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
@@ -151,7 +152,7 @@ TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
   print_table();
 }
 
-// A rank that only tests is reported, too, within milliseconds that another one was killed.
+// A rank that only tests also learns that another rank was killed, within milliseconds.
 template <class Ranks>
 void test_until_reported() {
   forked_ranks all(3, std::size_t{1} << 26);
@@ -189,7 +190,7 @@ TEST(tests_of_calls, report_who_was_killed) {
   test_until_reported<direct_thread_ranks>();
 }
 
-// Who is in a barrier and who in a collective is reported to all, and they go on.
+// All ranks learn which rank is in a barrier and which in a collective, and continue.
 template <class Ranks>
 void call_against_barrier(int ranks, bool odd_one_calls) {
   SCOPED_TRACE(ranks);
@@ -236,7 +237,7 @@ TEST(differences, of_a_barrier_and_a_collective_are_reported_by_all) {
 
 TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
   forked_ranks all(3, std::size_t{1} << 26);
-  std::array<int, 2> others_went_on{};  // a pipe: a byte from each
+  std::array<int, 2> others_went_on{};  // a pipe: one byte from each rank
   ASSERT_EQ(pipe(others_went_on.data()), 0);
   all.start([&](int rank) -> std::string {
     blink::communicator_options options;
@@ -258,7 +259,7 @@ TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
       if (write(others_went_on[1], "x", 1) != 1) return "no pipe";
       blink_test::call_form(smaller, blink_test::form::sum,
                             blink::chain_schedule(smaller.rank_count(), 0), 100);
-      // The survivors lose another one.
+      // The survivors lose another rank.
       if (rank == 2) return std::to_string(smaller.rank_count()) + " ranks, left";
       try {
         blink_test::call_form(smaller, blink_test::form::sum, blink::star_schedule(2), 10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are processes: forked ones, and the environment that others join by.
+// Ranks that are processes: forked ones, and the environment by which other processes join.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -34,7 +34,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace processes_test { namespace {
 
 using blink_test::collective_case;
@@ -47,7 +47,8 @@ blink::communicator_options small_slots() {
   return options;
 }
 
-/// An array that peers reach: of the communicator, or on the heap, somewhere in pages of its own that are registered.
+/// An array that peers can access: of the communicator, or on the heap in separate registered
+/// pages.
 template <class T>
 class reached_array {
  public:
@@ -75,7 +76,7 @@ class reached_array {
   T* data_ = nullptr;
 };
 
-/// One rank's part of a seeded case; returns what was wrong, empty if nothing.
+/// One rank's part of a seeded case. Returns the fault; empty if nothing is wrong.
 template <class T, class Ranks, class Reducer>
 std::string run_seeded(Ranks& comm, std::uint64_t seed, Reducer const& reducer) {
   std::mt19937_64 random(seed);
@@ -155,7 +156,7 @@ TYPED_TEST(processes, started_calls_of_every_form) {
   }
 }
 
-/// One rank's part of a seeded case with a block of any size for each rank; returns what was wrong.
+/// One rank's part of a seeded case with a block of any size for each rank. Returns the fault.
 template <class T, class Ranks, class Reducer>
 std::string run_unequal_seeded(Ranks& comm, std::uint64_t seed, Reducer const& reducer) {
   std::mt19937_64 random(seed);
@@ -200,7 +201,7 @@ TYPED_TEST(processes, blocks_of_unequal_sizes_are_exact) {
   }
 }
 
-// The same protocol among threads, each with a mapping of its own: ThreadSanitizer sees them all.
+// The same protocol among threads with separate mappings, so that ThreadSanitizer sees all of them.
 TYPED_TEST(processes, also_as_threads_of_one_process) {
   auto const segment = blink::shared_segment::create(3, std::size_t{1} << 28);
   std::vector<std::string> wrong(3);
@@ -228,7 +229,7 @@ TEST(process_communicator, prepares_a_schedule_once) {
   EXPECT_THROW(comm.prepare(blink::star_schedule(3)), blink::precondition_error);
 }
 
-// What these need beside the caller's buffers has to lie where peers reach it, too.
+// Temporary memory of these calls also lies where peers can access it.
 TEST(process_communicator, direct_ranks_exchange_pack_and_skip_zeros) {
   constexpr int ranks = 3;
   forked_ranks all(ranks, std::size_t{1} << 26);
@@ -241,7 +242,7 @@ TEST(process_communicator, direct_ranks_exchange_pack_and_skip_zeros) {
     auto got = comm.allocate<int>(2 * ranks);
     blink::transfers list;
     for (int peer = 0; peer < ranks; ++peer) {
-      for (int half = 0; half < 2; ++half) {  // two pieces for each: they are joined
+      for (int half = 0; half < 2; ++half) {  // two pieces for each, which are joined
         auto const at = static_cast<std::size_t>(2 * peer + half);
         sent[at] = 100 * rank + 10 * peer + half;
         list.send(peer, sent.data() + at, 1);
@@ -291,7 +292,7 @@ TEST(process_communicator, direct_ranks_exchange_pack_and_skip_zeros) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
-// The queue's thread packs, for which it takes memory, while the caller makes arrays and drops them.
+// The queue's thread allocates memory to pack data, while the caller creates and drops arrays.
 TEST(process_communicator, arrays_are_made_while_calls_run) {
   constexpr std::size_t most = 1500;
   auto const segment = blink::shared_segment::create(2, std::size_t{1} << 28);
@@ -323,7 +324,7 @@ TEST(process_communicator, arrays_are_made_while_calls_run) {
   }
 }
 
-// Each rank by itself, before the call touches anything.
+// Each rank checks its own buffers, before the call touches any.
 TEST(process_communicator, what_peers_do_not_reach_is_reported_when_a_call_is_made) {
   forked_ranks all(1);
   all.start([&](int rank) -> std::string {
@@ -374,7 +375,7 @@ TEST(process_communicator, what_peers_do_not_reach_is_reported_when_a_call_is_ma
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
-/// A sum of factor times element of which each rank knows its own factor alone.
+/// A sum of factor times element, where each rank knows only its own factor.
 struct sum_of_own {
   static constexpr bool lift_at_source = true;
   int rank;
@@ -427,14 +428,14 @@ TEST(process_communicator, direct_ranks_take_shared_memory_only) {
     blink::all_reduce(comm, star, shared.data(), shared.data(), 3, blink::sum{});
     EXPECT_EQ(shared[2], 5);
   }
-  auto const again = comm.allocate<int>(2);  // the memory is used again
+  auto const again = comm.allocate<int>(2);  // reuses the memory
   EXPECT_EQ(again.data(), first);
   EXPECT_EQ(again[1], 0);
   EXPECT_THROW((void)comm.allocate<int>(SIZE_MAX / 2), blink::resource_error);
   EXPECT_THROW((void)comm.allocate<char>(SIZE_MAX - 5000), blink::resource_error);
 }
 
-// Containers of the standard library, in memory that the others reach.
+// Containers of the standard library, in memory that peers can access.
 TEST(process_communicator, containers_lie_in_shared_memory) {
   forked_ranks all(3, std::size_t{1} << 26);
   all.start([&](int rank) -> std::string {
@@ -461,12 +462,13 @@ TEST(process_communicator, containers_are_reported_when_there_is_no_memory) {
   blink::direct_process_communicator comm(segment.path(), 0);
   blink::shared_memory_resource memory(comm);
   EXPECT_THROW(static_cast<void>(memory.allocate(std::size_t{1} << 60)), blink::resource_error);
-  std::size_t const volatile most = SIZE_MAX;  // compilers know that this is too much
+  std::size_t const volatile most = SIZE_MAX;  // volatile, because compilers detect that this is
+                                               // too large
   EXPECT_THROW(static_cast<void>(memory.allocate(most)), blink::resource_error);
   EXPECT_THROW(static_cast<void>(memory.allocate(10, 8192)), blink::resource_error);
   void* const first = memory.allocate(10);
   memory.deallocate(first, 10);
-  EXPECT_EQ(memory.allocate(20), first);  // is used again
+  EXPECT_EQ(memory.allocate(20), first);  // the memory is reused
   blink::shared_memory_resource other(comm);
   EXPECT_TRUE(memory.is_equal(memory));
   EXPECT_FALSE(memory.is_equal(other));
@@ -496,7 +498,7 @@ TEST(process_communicator, ranks_are_taken_once) {
   EXPECT_THROW(blink::process_communicator(BLINK_SOURCE_DIR "/README.md", 0), blink::input_error);
 }
 
-// Closing a file has the system release all locks that the process has in it.
+// When a process closes a file, the system releases all its locks in that file.
 TEST(process_communicator, what_else_opens_its_memory_leaves_a_communicator_alive) {
   using seconds = std::chrono::duration<double>;
   for (bool const is_refused : {false, true}) {
@@ -524,7 +526,7 @@ TEST(process_communicator, what_else_opens_its_memory_leaves_a_communicator_aliv
           if (all.segment().is_dead(1)) return "rank 1 counts as dead; ";
         }
         if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        if (sum() != 3) wrong += "a sum after; ";  // the others wait and look whether it lives
+        if (sum() != 3) wrong += "a sum after; ";  // the peers wait and check that it lives
         if (rank == 1) return wrong;
         auto const start = std::chrono::steady_clock::now();
         auto const text = blink_test::error_of(sum);
@@ -550,7 +552,7 @@ TEST(process_communicator, a_process_may_have_one_communicator_after_the_other) 
     auto const text =
         blink_test::error_of([&] { blink::process_communicator const comm(all.path(), rank); });
     if (text != "rank " + std::to_string(rank) + " is taken by process " + std::to_string(getpid()))
-      wrong += text;  // ranks are of those that were first
+      wrong += text;  // the first processes keep their ranks
     return wrong;
   });
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
@@ -575,7 +577,7 @@ TEST(process_communicator, several_ranks_of_one_process_end_one_by_one) {
   EXPECT_TRUE(seen_dead(1));
 }
 
-/// Sets variables for as long as it lives.
+/// Sets environment variables during its lifetime.
 class environment {
  public:
   environment(char const* rank, char const* count, char const* segment, char const* deadline) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks that share memory tell each other of the times that calls take them.
+// The times of calls that ranks with shared memory publish to each other.
 
 #include <blink/collectives.hpp>
 #include <blink/running/connections/detail/store_mode_tuner.hpp>
@@ -24,7 +24,7 @@ TEST(told_times, are_those_of_the_call_that_is_asked_for) {
   EXPECT_EQ(times.of(1), 100U);
   EXPECT_EQ(times.of(2), 200U);
   times.report(3, 300);
-  EXPECT_EQ(times.of(1), 0U);  // its place has been taken
+  EXPECT_EQ(times.of(1), 0U);  // its place has been reused
   EXPECT_EQ(times.of(2), 200U);
   EXPECT_EQ(times.of(3), 300U);
   EXPECT_EQ(times.of(4), 0U);
@@ -45,7 +45,8 @@ TYPED_TEST_SUITE(reported_times_of_ranks, links);
 
 TYPED_TEST(reported_times_of_ranks, count_by_the_longest_and_in_the_next_call) {
   using ranks_type = blink::basic_thread_ranks<TypeParam>;
-  static_assert(blink::detail::time_publishing_communicator<typename ranks_type::communicator_type>);
+  static_assert(
+      blink::detail::time_publishing_communicator<typename ranks_type::communicator_type>);
   ranks_type all_threads(3);
   all_threads.run([](auto& comm) {
     auto const star = blink::star_schedule(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of any allocator that processes share for a while.
+// Memory of any allocator that processes share temporarily.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -33,7 +33,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace registered_memory_test { namespace {
 
 using blink_test::forked_ranks;
@@ -46,7 +46,7 @@ blink::communicator_options options() {
   return result;
 }
 
-/// Whole pages of this process, of which nobody else has any.
+/// Whole pages that contain only one object of this process.
 class own_pages {
  public:
   explicit own_pages(std::size_t pages, int rights = PROT_READ | PROT_WRITE, int file = -1,
@@ -78,7 +78,7 @@ TEST(registered_memory, vectors_are_reached_and_stay_where_they_are) {
     blink::direct_process_communicator comm(all.path(), rank, options());
     auto const star = blink::star_schedule(3);
     for (std::size_t const count : {std::size_t{50'000}, std::size_t{1'000'000}}) {
-      std::vector<int> in(count), out(count, 7);  // large enough for pages of their own
+      std::vector<int> in(count), out(count, 7);  // large enough for separate pages
       std::iota(in.begin(), in.end(), rank);
       int const* const before = in.data();
       {
@@ -89,14 +89,14 @@ TEST(registered_memory, vectors_are_reached_and_stay_where_they_are) {
         }
         blink::all_reduce(comm, star, in.data(), out.data(), count, blink::sum{});
         blink::all_reduce(comm, star, in.data(), in.data(), count, blink::sum{});
-        in[1] += rank;  // is ordinary memory meanwhile
+        in[1] += rank;  // ordinary memory meanwhile
         blink::barrier(comm);
       }
       for (std::size_t k = 0; k < count; ++k) {
         int const sum = 3 * static_cast<int>(k) + 3;
         if (out[k] != sum || in[k] != sum + (k == 1 ? rank : 0)) return "all_reduce";
       }
-      in[2] = 100 + rank;  // and belongs to this process alone again
+      in[2] = 100 + rank;  // and private to this process again
       blink::barrier(comm);
       if (in[2] != 100 + rank) return "moved back";
     }
@@ -105,7 +105,7 @@ TEST(registered_memory, vectors_are_reached_and_stay_where_they_are) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
-// Each form of a call that looks at its buffers, with as much registered as it touches and not a byte more.
+// Each form of a call that checks its buffers, with exactly the bytes registered that it accesses.
 TEST(registered_memory, every_form_of_call_takes_it) {
   forked_ranks all(2);
   all.start([&](int rank) -> std::string {
@@ -123,7 +123,7 @@ TEST(registered_memory, every_form_of_call_takes_it) {
     if (!is_all(b.at(), count, 1) || !is_all(b.at() + count, count, 2)) return "all_gather";
     blink::reduce_scatter(comm, star, b.at(), a.at(), count, blink::sum{});
     if (!is_all(a.at(), count, 2 * (rank + 1))) return "reduce_scatter";
-    // Where the root alone has a result, the others may name less.
+    // If only the root has a result, other ranks may pass less.
     own_pages const little(1);
     blink::registered_memory const shares_little(comm, little.at(), 1);
     auto* const result = rank == 1 ? b.at() : little.at();
@@ -223,14 +223,14 @@ TEST(registered_memory, is_reported_when_there_is_no_memory) {
   EXPECT_ERROR(blink::registered_memory(comm, some.at(), 100 * page / sizeof(int)),
                "shared memory full");
   EXPECT_EQ(*some.at(), 5);
-  for (int round = 0; round < 100; ++round) {  // is used again
+  for (int round = 0; round < 100; ++round) {  // the memory is reused
     blink::registered_memory const fits(comm, some.at(), 4 * page / sizeof(int));
     *some.at() += 1;
   }
   EXPECT_EQ(*some.at(), 105);
 }
 
-// Pieces in several places, of which no peer knows how far they are from each other here.
+// Pieces in several places, whose distances no peer knows.
 TEST(registered_memory, peers_find_pieces_wherever_they_are) {
   forked_ranks all(3);
   all.start([&](int rank) -> std::string {
@@ -261,10 +261,11 @@ TEST(registered_memory, peers_find_pieces_wherever_they_are) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
-// What the allocator notes down, in a page that it has in common with a vector, stays: where one part of its memory ends, say.
+// The allocator's bookkeeping in a page shared with a vector stays intact, for example the end of
+// one part of its memory.
 TEST(registered_memory, vectors_have_pages_in_common_with_the_allocator) {
   std::vector<std::unique_ptr<std::byte[]>> blocks;
-  auto const use_up = [&](std::size_t number) {  // what is free in between
+  auto const use_up = [&](std::size_t number) {  // the free memory in between
     for (std::size_t k = 0; k < number; ++k) {
       auto const bytes = 16 + 16 * (k % 64);
       blocks.push_back(std::make_unique<std::byte[]>(bytes));
@@ -289,7 +290,7 @@ TEST(registered_memory, vectors_have_pages_in_common_with_the_allocator) {
   EXPECT_EQ(wrong, 0U);
 }
 
-// Checkers of addresses and of threads, which this runs under, have it that nobody may read what was freed.
+// The sanitizers of addresses and threads that run this forbid reading freed memory.
 TEST(registered_memory, vectors_have_pages_in_common_with_what_was_freed) {
   auto const segment = blink::shared_segment::create(1);
   blink::direct_process_communicator comm(segment.path(), 0, options());
@@ -304,7 +305,7 @@ TEST(registered_memory, vectors_have_pages_in_common_with_what_was_freed) {
   EXPECT_EQ(std::count(some.begin(), some.end(), 7), 100);
 }
 
-// Sizes that differ by little use the same memory again.
+// Sizes that differ little reuse the same memory.
 TEST(registered_memory, shared_memory_is_used_again_for_other_sizes) {
   auto const segment = blink::shared_segment::create(1, std::size_t{64} << 20);
   blink::direct_process_communicator comm(segment.path(), 0, options());
@@ -314,7 +315,7 @@ TEST(registered_memory, shared_memory_is_used_again_for_other_sizes) {
   }
 }
 
-// Who frees memory too early loses nothing but that: what is there by then stays as it is.
+// Freeing memory too early affects only that memory: its present contents stay unchanged.
 TEST(registered_memory, memory_that_was_freed_is_left_alone) {
   auto const segment = blink::shared_segment::create(1);
   blink::direct_process_communicator comm(segment.path(), 0, options());
@@ -331,7 +332,7 @@ TEST(registered_memory, memory_that_was_freed_is_left_alone) {
   munmap(other, 2 * page);
 }
 
-// Neighbours of what is registered, in its first and last page, keep what they hold, too.
+// Neighbours of registered memory, in its first and last page, also keep their contents.
 TEST(registered_memory, what_lies_beside_it_moves_too) {
   auto const segment = blink::shared_segment::create(1);
   blink::direct_process_communicator comm(segment.path(), 0, options());

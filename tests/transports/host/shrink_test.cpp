@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worlds of threads that go on after one of their ranks has left.
+// Thread ranks that continue after one of them has left.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace shrink_test { namespace {
 
 template <class Transport>
@@ -48,7 +48,7 @@ TYPED_TEST(shrink, to_those_that_did_not_leave) {
   threads.run([&](auto& comm) {
     int const old_rank = comm.rank();
     this->sum_of_ranks(comm, blink::star_schedule(5));
-    if (old_rank == 1 || old_rank == 4) return;  // nobody waits for the deadline because of them
+    if (old_rank == 1 || old_rank == 4) return;  // no rank waits for the deadline because of them
     try {
       this->sum_of_ranks(comm, blink::chain_schedule(5, 2));
       ADD_FAILURE() << "rank " << old_rank << " noticed nothing";
@@ -79,7 +79,7 @@ TYPED_TEST(shrink, again_and_again) {
   });
 }
 
-// The trees of six GPUs of a DGX-1, then those of the five that are left.
+// The trees of six GPUs of a DGX-1, then those of the five that remain.
 TYPED_TEST(shrink, and_plans_anew_for_what_is_left_of_the_machine) {
   auto const schedule_for = [](std::vector<int> const& gpus) {
     auto const machine = blink::subset(blink::machines::dgx1v(), gpus);
@@ -95,7 +95,7 @@ TYPED_TEST(shrink, and_plans_anew_for_what_is_left_of_the_machine) {
     if (own_gpu == 3) return;
     EXPECT_THROW(this->sum_of_ranks(comm, before), blink::collective_error);
     auto smaller = comm.shrink();
-    // Who is left they tell each other.
+    // The survivors send each other their old ranks.
     std::vector<int> members(static_cast<std::size_t>(smaller.rank_count()));
     blink::all_gather(smaller, blink::star_schedule(smaller.rank_count()), &own_gpu, members.data(),
                       1);
@@ -128,8 +128,8 @@ TYPED_TEST(shrink, who_shrinks_while_others_call_is_the_cause) {
   }
 }
 
-// Rank 2 sends to rank 0, which waits for rank 1, and has done its part of that call when it ends all
-// later ones.
+// Rank 2 sends to rank 0, which waits for rank 1. Rank 2 has done its part of that call when it
+// ends all later calls.
 TYPED_TEST(shrink, calls_before_end_well) {
   auto options = this->options(std::chrono::seconds(20));
   options.eager_payload = 0;
@@ -144,7 +144,7 @@ TYPED_TEST(shrink, calls_before_end_well) {
         queue.start(blink::collective::broadcast, source, data.data(), data.data(), data.size());
     if (comm.rank() == 1) {
       while (!threads.state().is_aborted(2)) std::this_thread::yield();
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // for rank 0 to see it, too
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // so that rank 0 also sees it
     }
     call.wait();
     EXPECT_EQ(data, std::vector<int>(count, 2));
@@ -153,7 +153,8 @@ TYPED_TEST(shrink, calls_before_end_well) {
   });
 }
 
-// Rank 0 has sent all and asks who is left; what is still on its way takes longer than the deadline.
+// Rank 0 has sent everything and starts to shrink. The remaining messages take longer than the
+// deadline.
 TEST(shrink_shaped, waits_for_those_who_are_ending_an_earlier_call) {
   blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(1000);
@@ -162,7 +163,7 @@ TEST(shrink_shaped, waits_for_those_who_are_ending_an_earlier_call) {
   blink::shaped_thread_ranks threads(4, options);
   auto source = blink::chain_schedule(4, 0);
   source.link_bytes_per_second = {1e4, 1e4,
-                                  1e4 / 3};  // a chunk takes 0.1 s, over the last one 0.3 s
+                                  1e4 / 3};  // a chunk takes 0.1 s, over the last link 0.3 s
   source.trees[0].broadcast_route = {{}, {0}, {1}, {2}};
   source.trees[0].chunk_bytes = 1000;
   threads.run([&](auto& comm) {
@@ -179,7 +180,7 @@ TYPED_TEST(shrink, leaves_out_who_comes_too_late) {
   auto const count_down = [](std::latch* latch) { latch->count_down(); };
   threads.run([&](auto& comm) {
     std::unique_ptr<std::latch, decltype(count_down)> counted(
-        comm.rank() == 2 ? nullptr : &others_went_on, count_down);  // also if something is thrown
+        comm.rank() == 2 ? nullptr : &others_went_on, count_down);  // also after an exception
     if (comm.rank() == 2) {
       others_went_on.wait();
     } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of communicators whose ranks are threads or processes; ranks of MPI: tests/transports/mpi/split_test.cpp.
+// Parts of communicators of threads or processes. For MPI ranks see
+// tests/transports/mpi/split_test.cpp.
 
 #include <blink/collectives.hpp>
 #include <blink/running/walk/team_group.hpp>
@@ -21,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace split_test { namespace {
 
 using blink_test::forked_ranks;
@@ -106,7 +107,7 @@ TYPED_TEST(split_processes, refuse_what_the_whole_has_prepared) {
             "");
 }
 
-// Each mapping is one more in the same process: ThreadSanitizer sees all ranks.
+// Each rank is one more mapping in one process, so that ThreadSanitizer sees all ranks.
 TEST(split_processes, also_as_threads_of_one_process) {
   auto const segment = blink::shared_segment::create(3, std::size_t{1} << 26);
   std::vector<std::string> wrong(3);
@@ -141,7 +142,7 @@ TEST(split_processes, one_buffer_serves_the_whole_and_all_parts) {
             "");
 }
 
-// Connections of a part take more than a tenth of the memory that there is.
+// The connections of a part take more than a tenth of the available memory.
 TEST(split_processes, memory_of_a_part_goes_with_it) {
   forked_ranks all(2, std::size_t{4} << 20);
   all.start([&](int rank) -> std::string {
@@ -162,7 +163,7 @@ TEST(split_processes, a_part_without_memory_is_an_error_on_all_ranks) {
   forked_ranks all(3);
   all.start([&](int rank) -> std::string {
     blink::process_communicator comm(all.path(), rank, patient());
-    if (rank == 1) {  // it can open nothing more
+    if (rank == 1) {  // it can open no more files
       rlimit none{};
       getrlimit(RLIMIT_NOFILE, &none);
       none.rlim_cur = 0;
@@ -184,7 +185,7 @@ TEST(split_processes, a_part_without_memory_is_an_error_on_all_ranks) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
-/// Rank 3 of 4 leaves its part; rank 2 is alone there, ranks 0 and 1 notice nothing.
+/// Rank 3 of 4 leaves its part. Rank 2 is alone there; ranks 0 and 1 are unaffected.
 template <class Comm, class Leave>
 std::string miss_who_left(Comm& comm, Leave const& leave) {
   auto part = blink::split(comm, comm.rank() / 2, 0);

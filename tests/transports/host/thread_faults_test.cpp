@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults put into communicators of threads at random places, over slots, direct reads and shaped links: whatever
-// happens to a rank, all others name it, shrink the communicator to those that are left, and go on.
-// BLINK_FAULTS=200 runs as many.
+// Faults at random places in thread ranks, over slots, direct reads and shaped links. All other
+// ranks must name the faulty rank, shrink the communicator, and continue. BLINK_FAULTS=200 runs as
+// many.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/host/slots.hpp>
@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace thread_faults_test { namespace {
 
 using blink_test::harm;
@@ -27,7 +27,7 @@ using blink_test::injection;
 
 constexpr auto deadline = std::chrono::milliseconds(600);
 
-/// Ranks that are through; who hangs does so until all others are.
+/// Number of ranks that have ended; a rank that hangs does so until all its peers have.
 std::atomic<int> through = 0;
 std::atomic<int> awaited = 0;
 void hang() {
@@ -43,7 +43,7 @@ std::string run_rank(blink::thread_communicator<Transport, blink::lone_thread>& 
   try {
     blink_test::call_on(comm, planned, is_victim, entered);
   } catch (blink::collective_error const& failure) {
-    if (is_victim && !planned.is_mismatch()) return "told";  // when the others had gone on
+    if (is_victim && !planned.is_mismatch()) return "told";  // after the peers had continued
     if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
     auto smaller = comm.shrink();
     if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
@@ -56,7 +56,7 @@ std::string run_rank(blink::thread_communicator<Transport, blink::lone_thread>& 
   return "no fault";
 }
 
-/// Runs one fault. Returns: did it come to pass?
+/// Runs one fault. Returns true if it happened.
 template <class Transport>
 bool inject(injection const& planned) {
   SCOPED_TRACE("seed " + std::to_string(planned.seed) + ": rank " + std::to_string(planned.victim) +

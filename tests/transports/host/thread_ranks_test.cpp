@@ -27,7 +27,7 @@ namespace {
 std::atomic<std::size_t> allocations = 0;
 }
 
-// Counts what calls allocate. Not inlined: else gcc takes the pair of new and free for a mistake.
+// Counts allocations of calls. Not inlined, because gcc would report a mismatch of new and free.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -40,7 +40,7 @@ std::atomic<std::size_t> allocations = 0;
   std::free(memory);
 }
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace thread_ranks_test { namespace {
 
 using blink_test::collective_case;
@@ -69,11 +69,13 @@ TYPED_TEST(threads, runs_once_at_a_time) {
   both.run(call);
 }
 
-// Calls that equal the one before are not checked; what differs in anything is, and what was refused is refused again.
+// A call equal to the one before is not checked again. Any difference is checked, and a refused
+// call is refused again.
 TYPED_TEST(threads, what_was_right_is_checked_anew_when_anything_differs) {
   auto const star = blink::star_schedule(2);
   auto const from_first = blink::flat_schedule(2, 0);
-  for (int round = 0; round < 2; ++round) {  // communicators of which one is where the other was
+  for (int round = 0; round < 2; ++round) {  // a later communicator may have the address of an
+                                             // earlier one
     blink::basic_thread_ranks<TypeParam> ranks(2);
     auto& carries_sums = ranks.prepare(star);
     auto& carries_copies = ranks.prepare(from_first);
@@ -107,16 +109,17 @@ TYPED_TEST(threads, calls_along_a_prepared_schedule_allocate_nothing) {
       blink::all_reduce(comm, prepared, data.data(), data.data(), data.size(), blink::max{});
       blink::broadcast(comm, prepared, data.data(), data.data(), data.size());
     };
-    call();  // everybody is past the start of its thread
+    call();  // all ranks are past the start of their threads
     auto const before = allocations.load();
     for (int k = 0; k < 20; ++k) call();
-    // Others may have left the last call and end their threads; they free, but allocate nothing.
+    // Peers may have left the last call and end their threads; they free memory, but allocate none.
     most = std::max(most.load(), allocations.load() - before);
   });
   EXPECT_EQ(most.load(), 0U);
 }
 
-// What is shown lies in one of two places, by its size; each call overwrites what was shown two calls before.
+// An eager payload has one of two places, by its size. Each call overwrites that of two calls
+// before.
 TYPED_TEST(threads, inputs_that_are_eager_may_have_any_size) {
   std::mt19937_64 random(5);
   for (int ranks = 1; ranks <= 4; ++ranks) {
@@ -141,7 +144,7 @@ TYPED_TEST(threads, counts_what_each_edge_carries) {
     auto const kind = static_cast<blink::collective>(seed % blink::collective_names.size());
     auto source = blink_test::random_schedule(random, ranks, kind);
     source.link_bytes_per_second = {1e12, 1e12};
-    for (auto& tree : source.trees) {  // link 0 carries what goes up, link 1 what goes down
+    for (auto& tree : source.trees) {  // link 0 carries data up, link 1 down
       if (!tree.reduce_parent.empty()) {
         tree.reduce_route.assign(static_cast<std::size_t>(ranks), {0});
       }
@@ -173,7 +176,7 @@ TYPED_TEST(threads, counts_what_each_edge_carries) {
     if (kind == blink::collective::barrier) {
       EXPECT_EQ(up + down, 0U);
     }
-    if (blink::is_point_to_point(kind)) {  // what moves arrives once, over one edge or more
+    if (blink::is_point_to_point(kind)) {  // data arrives once, over one edge or more
       std::uint64_t arrived = 0;
       for (auto const& edge : prepared.edges()) {
         bool const is_last =
@@ -197,7 +200,7 @@ TYPED_TEST(threads, counts_what_each_edge_carries) {
   }
 }
 
-// Time has a lower bound only: this machine may be busy.
+// Times have lower bounds only, because the machine may be busy.
 TEST(shaped, nothing_is_sooner_than_its_links_allow) {
   using clock = std::chrono::steady_clock;
   constexpr std::size_t bytes = 200'000;
@@ -217,7 +220,7 @@ TEST(shaped, nothing_is_sooner_than_its_links_allow) {
   source.link_bytes_per_second = {1e7, 4e7};
   source.trees[0].broadcast_route = {{}, {0, 1}};
   EXPECT_GE(seconds_along(source), bytes / 1e7);
-  // A second tree over the slower link shares it; over the other one it does not.
+  // A second tree shares the slower link, but not the other one.
   source.trees.push_back(source.trees[0]);
   EXPECT_GE(seconds_along(source), bytes / 1e7 * 0.99);
   source.trees[1].broadcast_route = {{}, {1}};
@@ -239,7 +242,7 @@ TEST(shaped, latency_is_of_each_message) {
   EXPECT_GE(passed, std::chrono::milliseconds(40));  // two edges up, two down
 }
 
-// Also who neither spins nor yields before it sleeps.
+// Includes policies without spins or yields before the sleep.
 TEST(wait_policy, has_a_deadline_whatever_comes_before_it) {
   for (int const spins : {0, 3}) {
     for (int const yields : {0, 1, 5}) {

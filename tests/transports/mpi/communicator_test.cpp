@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives among the ranks that a launcher started: random cases against a loop, several
-// communicators, ranks that do not come or call something else.
+// communicators, ranks that are absent or make another call.
 
 #include <blink/collectives.hpp>
 #include <blink/schedule/default_tuning.hpp>
@@ -58,7 +58,7 @@ std::string run_types(Session& comm, blink::schedule const& source, collective_c
   }
 }
 
-/// From which size on messages leave from buffers of calls: always, some of them, never.
+/// The threshold of zero copy: for all messages, some or none.
 std::size_t zero_copy_threshold(std::uint64_t seed) {
   constexpr std::size_t sizes[] = {1, 600, std::numeric_limits<std::size_t>::max()};
   return sizes[seed % 3];
@@ -72,11 +72,11 @@ TYPED_TEST_SUITE(mpi_cases, communicators);
 TYPED_TEST(mpi_cases, are_exact) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);  // the same on all ranks
+    std::mt19937_64 random(seed);  // equal on all ranks
     blink::communicator_options options;
     options.window = 1 + static_cast<std::uint32_t>(random() % 5);
     options.slot_bytes = 12 + random() % 3000;
-    // Every other time all inputs pass along the trees, also small ones.
+    // In every second case all inputs take the trees, also small ones.
     TypeParam comm(MPI_COMM_WORLD, options, seed % 2 * 4096, zero_copy_threshold(seed));
     for (int call = 0; call < 12; ++call) {
       auto const kind = static_cast<blink::collective>(
@@ -139,8 +139,8 @@ TEST(mpi_communicator, schedules_and_sizes_in_turn) {
   }
 }
 
-// What is called again, and is longer than the library sends at once, goes in parts: each size three times, also with
-// another call between.
+// Repeated calls above the library's own eager limit go in parts. Each size is called three times,
+// also with another call in between.
 TEST(mpi_communicator, calls_that_repeat_are_exact_at_every_size) {
   blink::mpi_communicator comm(MPI_COMM_WORLD);
   using blink::collective;
@@ -183,7 +183,7 @@ TEST(mpi_communicator, order_is_kept_where_it_matters) {
 }
 
 TEST(mpi_communicator, many_calls_without_waiting_for_others) {
-  // A broadcast needs nothing from its leaves: the root must not run away from them.
+  // A broadcast needs no data from its leaves: the root must not run ahead of them without bound.
   blink::communicator_options options;
   options.window = 2;
   options.slot_bytes = 256;
@@ -200,7 +200,7 @@ TEST(mpi_communicator, many_calls_without_waiting_for_others) {
   }
 }
 
-/// A sum that on one rank waits for word from another one, and throws.
+/// A sum that waits for a message of another rank, on one rank, and throws.
 struct breaking_sum {
   int waits_for = -1;
   int operator()(int a, int b) const {
@@ -211,7 +211,8 @@ struct breaking_sum {
   }
 };
 
-// One rank has done its part of a call and fails the next one; then another rank fails in the first one.
+// One rank has done its part of a call and fails the next one. Then another rank fails in the first
+// one.
 TEST(mpi_communicator, the_earliest_call_that_fails_is_reported_whenever_it_does) {
   int const ranks = world_size();
   if (ranks < 3) GTEST_SKIP() << "needs three ranks";
@@ -256,7 +257,7 @@ TEST(mpi_communicator, several_communicators_side_by_side) {
       }
     }
     int const mine = world_rank();
-    int first = -1;  // ranks of `half` are in reverse
+    int first = -1;  // ranks of `half` are reversed
     blink::broadcast(part, blink::flat_schedule(part.rank_count(), 0), &mine, &first, 1);
     int const last_of_half = (world_size() - 1 - rank % 2) / 2 * 2 + rank % 2;
     EXPECT_EQ(first, last_of_half);
@@ -287,7 +288,7 @@ TEST(mpi_communicator, edges_count_what_they_carried) {
   for (std::size_t k = 0; k < count; ++k) EXPECT_EQ(ends[k].bytes, 40000U);
 }
 
-// --- what must not work ---------------------------------------------------------------------------
+// --- failures ------------------------------------------------------------------------------------
 
 blink::communicator_options patient_for(milliseconds deadline) {
   blink::communicator_options result;
@@ -296,7 +297,7 @@ blink::communicator_options patient_for(milliseconds deadline) {
   return result;
 }
 
-/// What a rank's function threw, if it is a collective_error.
+/// The collective_error that a rank's function threw, if any.
 template <class Function>
 std::optional<blink::collective_error> error_of(blink::mpi_communicator& comm,
                                                 Function const& function) {
@@ -317,7 +318,7 @@ void sum_up(blink::mpi_communicator& comm, blink::schedule const& source, std::s
 
 TEST(mpi_faults, a_rank_that_never_comes_is_named_by_all_others) {
   blink::mpi_communicator comm(MPI_COMM_WORLD, patient_for(milliseconds(600)), 0);
-  MPI_Barrier(MPI_COMM_WORLD);  // on a busy machine processes begin one after the other
+  MPI_Barrier(MPI_COMM_WORLD);  // on a busy machine processes start one after the other
   int const absent = comm.rank_count() - 1;
   auto const failure = error_of(comm, [&](auto& here) {
     if (here.rank() == absent) {
@@ -359,14 +360,14 @@ TEST(mpi_faults, a_rank_that_leaves_is_named_long_before_the_deadline) {
 
 /// A sum that sleeps once on one rank.
 struct sleeping_sum {
-  milliseconds* pause;  // zero: not at all
+  milliseconds* pause;  // zero: no sleep
   int operator()(int a, int b) const {
     std::this_thread::sleep_for(std::exchange(*pause, milliseconds(0)));
     return a + b;
   }
 };
 
-// Also where the rank that gives up first waits for one that waits for another one.
+// Includes the case that the first rank to give up waits for a rank that itself waits.
 TEST(mpi_faults, a_rank_that_hangs_in_a_reducer_is_named_by_all_others) {
   int const ranks = world_size();
   auto const soon = milliseconds(600);
@@ -375,14 +376,14 @@ TEST(mpi_faults, a_rank_that_hangs_in_a_reducer_is_named_by_all_others) {
     std::size_t count;
     std::size_t eager_limit;
     int culprit;
-    int first;  // who gives up
+    int first;  // the rank that gives up
   } const cases[] = {
       {blink::star_schedule(ranks), 5000, 0, 1, 0},
       {blink::chain_schedule(ranks, 0), 5000, 0, ranks - 2, 0},
       {blink::chain_schedule(ranks, 0), 5000, 0, 0, ranks - 1},
       {blink::chain_schedule(ranks, ranks - 1), 1, 0, ranks - 1, ranks - 2},
       {blink::star_schedule(ranks), 1, 4096, ranks - 1,
-       0},  // it hangs where nobody waits for it yet
+       0},  // it hangs where no peer waits for it yet
   };
   for (auto const& [source, count, eager_limit, culprit, first] : cases) {
     SCOPED_TRACE("culprit " + std::to_string(culprit) + ", count " + std::to_string(count));
@@ -397,13 +398,13 @@ TEST(mpi_faults, a_rank_that_hangs_in_a_reducer_is_named_by_all_others) {
     };
     call(comm);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == culprit) pause = soon * 5 / 2;  // others have answered by then
+    if (rank == culprit) pause = soon * 5 / 2;  // the peers have answered by then
     auto const failure = error_of(comm, [&](auto& here) {
       for (int turn = 0; turn < 2; ++turn) call(here);
     });
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == culprit) continue;
-    EXPECT_TRUE(failure);  // all ranks go on to the next case
+    EXPECT_TRUE(failure);  // all ranks continue with the next case
     if (!failure) continue;
     EXPECT_EQ(failure->peer, culprit) << failure->what();
     EXPECT_SAYS(failure->what(), "rank " + std::to_string(culprit));
@@ -443,7 +444,7 @@ TEST(mpi_faults, another_count_operation_type_or_schedule_is_reported_by_all) {
   }
 }
 
-// The others wait for the second part of what that rank does not send.
+// The peers wait for the second part of a message, which that rank does not send.
 TEST(mpi_faults, a_mismatch_is_reported_where_the_others_go_in_parts) {
   for (std::size_t const other : {1U, 1100U, 1300U, 6000U}) {
     blink::mpi_communicator comm(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
@@ -457,7 +458,7 @@ TEST(mpi_faults, a_mismatch_is_reported_where_the_others_go_in_parts) {
   }
 }
 
-// Ranks tell each other what a call is only if they have not done so lately.
+// Ranks send a call description only if they have not sent it recently.
 TEST(mpi_faults, a_mismatch_is_reported_after_many_other_calls) {
   blink::mpi_communicator comm(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
   auto const star = blink::star_schedule(comm.rank_count());
@@ -528,7 +529,7 @@ TEST(mpi_preconditions, of_communicators) {
   options.window = 2;
   options.slot_bytes = 0;
   EXPECT_THROW(blink::mpi_communicator(MPI_COMM_WORLD, options), blink::precondition_error);
-  bool const is_wrong = world_rank() == 1;  // alone: the others must not wait for it
+  bool const is_wrong = world_rank() == 1;  // only there: its peers must not wait for it
   options.slot_bytes = is_wrong ? 0 : 1024;
   EXPECT_ERROR(blink::mpi_communicator(MPI_COMM_WORLD, options),
                is_wrong ? "slot_bytes is 0" : "out of range on rank 1");

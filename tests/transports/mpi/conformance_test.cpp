@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Rank 1 sends to rank 0 along a chain in which all ranks are.
+/// Rank 1 sends to rank 0 along a chain of all ranks.
 template <class Session>
 class two_ranks {
  public:

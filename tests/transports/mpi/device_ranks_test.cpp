@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator of devices whose processes find each other through MPI, beside a communicator of MPI over the same
-// communicator. The devices' blocks are threads, their memory is shared.
+// Device ranks whose processes find each other through MPI, beside an MPI communicator of the same
+// processes. The devices' blocks are threads, and their memory is shared.
 
 #include <blink/collectives.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <string>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace mpi_device_ranks_test { namespace {
 
 using blink::collective;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults put into communicators of MPI at random places: whatever happens to a rank, all others name it,
-// shrink the communicator to those that are left, and go on. BLINK_FAULTS=200 runs 50. A killed rank
-// ends the library itself, so ranks hang instead.
+// Faults at random places in MPI communicators. All other ranks must name the faulty rank, shrink
+// the communicator, and continue. BLINK_FAULTS=200 runs 50. Ranks hang instead of dying, because a
+// killed rank ends the MPI library itself.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace mpi_faults_test { namespace {
 
 using blink_test::harm;
@@ -29,7 +29,7 @@ using communicator = blink::basic_mpi_communicator<blink_test::faulty<blink::mpi
 
 constexpr auto deadline = std::chrono::milliseconds(400);
 
-/// Ranks that are through meet here; who hangs does so until all others have come.
+/// Ranks that have ended meet here; a rank that hangs does so until all peers have arrived.
 MPI_Comm end_of_fault = MPI_COMM_NULL;
 bool has_arrived_at = false;
 void meet() {
@@ -43,7 +43,7 @@ std::string run_rank(communicator& comm, injection const& planned) {
   try {
     blink_test::call_on(comm, planned, is_victim, entered);
   } catch (blink::collective_error const& failure) {
-    if (is_victim && !planned.is_mismatch()) return "told";  // when the others had gone on
+    if (is_victim && !planned.is_mismatch()) return "told";  // after the peers had continued
     if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
     auto smaller = comm.shrink();
     if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
@@ -69,7 +69,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
     injection const planned(static_cast<std::uint64_t>(seed), ranks);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": rank " + std::to_string(planned.victim) + " " +
                  blink_test::harm_names[static_cast<std::size_t>(planned.what)]);
-    // Along trees by slots, along trees from and into buffers, at once where inputs are small.
+    // Along trees with slots, along trees with zero copy, eagerly if inputs are small.
     int const way = seed / blink_test::harms % 3;
     options.slot_bytes = way == 1 ? 1 << 14 : 512;
     communicator comm(MPI_COMM_WORLD, options, way == 2 ? std::size_t{1} << 12 : 0,
@@ -81,7 +81,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
     int const mine = end == "no fault" ? 0 : 1;
     int reported = 0;
     MPI_Allreduce(&mine, &reported, 1, MPI_INT, MPI_SUM, end_of_fault);
-    // One that hung may find that all others have shown it what its last call needs when it goes on.
+    // A rank that hung may find on waking that its peers have sent all that its last call needs.
     bool const is_hung = comm.rank() == planned.victim && !planned.is_mismatch();
     bool const ends_well = is_hung && way == 2 && mine == 0;
     EXPECT_EQ(end, reported > 0 && !ends_well ? "told" : "no fault");
@@ -92,7 +92,8 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
   MPI_Comm_free(&end_of_fault);
 }
 
-/// Calls with so many elements, rank 1 when the others have given up on it and do something else: what is it reported?
+/// The error on rank 1 if it makes a call of `count` elements after its peers have given up and
+/// moved on.
 std::string what_a_late_rank_hears(std::size_t count) {
   blink::communicator_options options = blink::mpi_options();
   options.waits.deadline = deadline;

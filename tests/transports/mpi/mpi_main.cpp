@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks run all tests; rank 0 reports, the others only what failed on them. With the argument
-// "multiple" any thread may call MPI.
+// All ranks run all tests. Rank 0 reports; the other ranks report only their own failures. With the
+// argument "multiple" any thread may call MPI.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
@@ -28,10 +28,10 @@ class failures_only : public testing::EmptyTestEventListener {
 
  private:
   int rank_;
-  std::string test_;  // asking the framework for it now would wait for itself
+  std::string test_;  // asking the framework for it here would deadlock
 };
 
-/// Is a call refused that would make the library end the program? Prints if not.
+/// True if a call is refused that would make the library end the program. Prints if not.
 template <class Call>
 bool is_refused(char const* what, Call const& call) {
   try {
@@ -43,14 +43,14 @@ bool is_refused(char const* what, Call const& call) {
   return false;
 }
 
-/// What a communicator does that has outlived MPI.
+/// True if a communicator that has outlived MPI refuses all calls.
 bool is_harmless(std::optional<blink::mpi_communicator>& comm) {
   int const one = 1;
   int sum = 0;
   auto const star = blink::star_schedule(comm->rank_count());
   bool good = is_refused("prepare", [&] { comm->prepare(star); });
   good &=
-      is_refused("prepare anew", [&] { comm->prepare(blink::flat_schedule(star.rank_count, 0)); });
+      is_refused("prepare again", [&] { comm->prepare(blink::flat_schedule(star.rank_count, 0)); });
   good &= is_refused("barrier", [&] { blink::barrier(*comm); });
   good &= is_refused("run", [&] {
     comm->run([&](auto& here) { blink::all_reduce(here, star, &one, &sum, 1, blink::sum{}); });

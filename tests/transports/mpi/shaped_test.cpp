@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of MPI over links as slow as a schedule says. Time has lower bounds only: this machine may be busy.
+// MPI ranks over links with the rates of a schedule. Times have lower bounds only, because the
+// machine may be busy.
 
 #include <blink/collectives/all_reduce.hpp>
 #include <blink/collectives/broadcast.hpp>
@@ -23,7 +24,7 @@ namespace {
 
 static_assert(blink::splittable_communicator<blink::shaped_mpi_communicator>);
 
-/// Seconds from the first rank's beginning to this rank's end.
+/// Seconds from the first rank's start to this rank's end.
 template <class Call>
 double seconds_of(Call const& call) {
   auto const now = [] {

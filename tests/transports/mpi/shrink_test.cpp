@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators of MPI that go on after one of their ranks hung, left or called something else.
+// MPI communicators that continue after one of their ranks hung, left or made another call.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/host/split_communicator.hpp>
@@ -28,7 +28,7 @@ blink::communicator_options patient_for(milliseconds deadline) {
   return result;
 }
 
-/// The sum of all ranks and so many ones, of each element.
+/// The sum over all ranks of `count` ones, for each element.
 template <class Comm>
 int sum_of_ranks(Comm& comm, blink::schedule const& trees, std::size_t count) {
   std::vector<int> data(count, comm.rank() + 1);
@@ -40,7 +40,7 @@ int sum_up_to(int ranks) {
   return ranks * (ranks + 1) / 2;
 }
 
-/// All that survivors do: calls of several forms, splitting and another schedule included.
+/// The operations of survivors: calls of several forms, splitting and another schedule.
 void expect_goes_on(blink::mpi_communicator& comm, int ranks) {
   ASSERT_EQ(comm.rank_count(), ranks);
   for (std::size_t const count : {std::size_t{1}, std::size_t{3000}}) {
@@ -77,7 +77,7 @@ TEST(mpi_shrink, to_those_that_do_not_hang) {
     reported = failure.what();
   }
   EXPECT_SAYS(reported, "rank " + std::to_string(culprit));
-  if (comm.rank() == culprit) {  // it wakes up when the others have gone on
+  if (comm.rank() == culprit) {  // it wakes up when the peers have continued
     EXPECT_ERROR((void)comm.shrink(), "the other ranks continued without this rank");
     EXPECT_ERROR((void)comm.shrink(), "a second shrink(), expected one");
   } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that leave from buffers of calls and arrive in them: in turn with those that pass through slots, and
-// what becomes of the buffers when a call fails.
+// Zero copy messages in alternation with messages through slots, and the buffers after a call
+// fails.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
@@ -22,14 +22,14 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// A folder may be compiled as one source.
 namespace lent_buffers_test { namespace {
 
 using blink::collective;
 using blink_test::collective_case;
 using blink_test::run_case;
 
-// Large enough for libraries to ask before they send.
+// Above the eager limit of MPI libraries.
 constexpr std::size_t slot_bytes = std::size_t{1} << 16;
 
 TEST(mpi_lent_buffers, take_turns_with_slots) {
@@ -41,7 +41,7 @@ TEST(mpi_lent_buffers, take_turns_with_slots) {
     std::vector<blink::schedule> const plans{blink::star_schedule(comm.rank_count()),
                                              blink::chain_schedule(comm.rank_count(), 0),
                                              blink::binomial_schedule(comm.rank_count(), 1)};
-    std::mt19937_64 random(window);  // the same on all ranks
+    std::mt19937_64 random(window);  // equal on all ranks
     for (int call = 0; call < 40; ++call) {
       auto const tree = random() % plans.size();
       auto const& source = plans[tree];
@@ -58,7 +58,7 @@ TEST(mpi_lent_buffers, take_turns_with_slots) {
   }
 }
 
-/// Counts the buffers that are lent.
+/// Counts the buffers in use for zero copy.
 class counting_transport : public blink::mpi_transport {
  public:
   using blink::mpi_transport::mpi_transport;
@@ -91,8 +91,8 @@ TEST(mpi_lent_buffers, are_those_of_large_messages) {
   using counts = std::pair<int, int>;
   int const others = ranks - 1;
   std::size_t const large = 1 << 18;
-  // As leaf of the other trees and as root of the own one.
-  // As root it has one place that is free until there is a sum.
+  // As a leaf of the other trees and as the root of its own tree. As root it has one place that is
+  // free until the sum is there.
   EXPECT_EQ(lent(collective::all_reduce, large, blink::sum{}), counts(2 * others, others + 1));
   EXPECT_EQ(lent(collective::reduce_scatter, large, blink::sum{}), counts(others, 1));
   EXPECT_EQ(lent(collective::all_gather, large, blink::sum{}), counts(others, others));
@@ -127,7 +127,7 @@ TEST(mpi_lent_buffers, are_one_place_on_some_ranks_alone) {
   }
 }
 
-/// Pages of its own: whoever touches them after the end crashes.
+/// Separate pages: an access after their release crashes.
 class mapped_floats {
  public:
   explicit mapped_floats(std::size_t count)
@@ -146,7 +146,7 @@ class mapped_floats {
   float* first_;
 };
 
-/// A sum that throws after so many elements.
+/// A sum that throws after some elements.
 struct throwing_sum {
   long long* left;  // negative: never
   float operator()(float a, float b) const {
@@ -191,7 +191,7 @@ TEST(mpi_lent_buffers, belong_to_the_caller_again_after_a_failure) {
             << failure.what();
       }
       std::fill_n(result, count, 7.0F);
-      MPI_Barrier(MPI_COMM_WORLD);  // whatever is under way goes on meanwhile
+      MPI_Barrier(MPI_COMM_WORLD);  // pending operations progress meanwhile
       MPI_Barrier(MPI_COMM_WORLD);
       EXPECT_EQ(std::count(result, result + count, 7.0F), static_cast<std::ptrdiff_t>(count));
     }
@@ -226,7 +226,7 @@ TEST(mpi_lent_buffers, whose_turn_it_is_does_not_hide_who_hangs) {
   bool hangs = rank == 2;
   try {
     blink::all_reduce(comm, source, in.data(), out.data(), in.size(), hanging_sum{&hangs});
-    ADD_FAILURE() << "nobody was reported";
+    ADD_FAILURE() << "no rank saw an error";
   } catch (blink::collective_error const& reported) {
     if (rank != 2) {
       EXPECT_EQ(reported.peer, 2) << reported.what();
@@ -240,7 +240,7 @@ TEST(mpi_lent_buffers, from_which_size_on_is_the_same_everywhere) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   try {
     blink::mpi_communicator const comm(MPI_COMM_WORLD, {}, 0, rank == 0 ? 100 : 200);
-    ADD_FAILURE() << "nobody has noticed";
+    ADD_FAILURE() << "no rank saw an error";
   } catch (blink::precondition_error const& refusal) {
     EXPECT_NE(std::string(refusal.what()).find("zero_copy_threshold differs"), std::string::npos);
   }
