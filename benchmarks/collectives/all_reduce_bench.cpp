@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce of floats among threads, beside the ceiling of this memory: every thread sums its
-// slice of all inputs and writes it to all outputs, with plain or with streaming stores, between
-// two barriers; the better of both counts. `of_ceiling` is the ratio of both times in this run.
+// All-reduce of floats among threads, beside the ceiling of this memory. For the ceiling, every
+// thread sums its slice of all inputs and writes it to all outputs, between two barriers. The
+// better of plain and streaming stores counts. `of_ceiling` is the ratio of both times in this run.
 //
 // Bus bandwidth is nccl-tests' measure: bytes / time * 2 (n - 1) / n.
 
@@ -51,7 +51,7 @@ double seconds_since(clock_type::time_point start) {
   return std::chrono::duration<double>(clock_type::now() - start).count();
 }
 
-/// Seconds of one call when `calls` follow each other.
+/// Seconds of one of `calls` consecutive calls.
 template <int Ranks, bool Streams>
 double time_ceiling(buffers const& all, std::size_t count, int calls) {
   blink_bench::counting_barrier barrier;
@@ -90,7 +90,7 @@ double time_blink(blink::thread_ranks& all_threads, blink::prepared_schedule& pr
   return result;
 }
 
-/// Calls that follow each other in one measurement: about 50 ms, at least 3.
+/// Consecutive calls in one measurement: about 50 ms, at least 3.
 int calls_for(std::size_t bytes) {
   return static_cast<int>(std::clamp<std::size_t>((std::size_t{1} << 28) / (bytes + 1), 3, 20000));
 }
@@ -104,7 +104,7 @@ void all_reduce(benchmark::State& state) {
   auto& prepared = all_threads.prepare(blink::star_schedule(Ranks));
   int const calls = calls_for(bytes);
   std::vector<double> ours, plain, streaming;
-  for (auto _ : state) {  // taken in turn, so that a busy moment hits all
+  for (auto _ : state) {  // alternating, so that a busy moment affects all
     plain.push_back(time_ceiling<Ranks, false>(all, count, calls));
     streaming.push_back(time_ceiling<Ranks, true>(all, count, calls));
     ours.push_back(time_blink<Ranks>(all_threads, prepared, all, count, calls));

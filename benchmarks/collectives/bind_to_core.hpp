@@ -7,7 +7,7 @@
 
 namespace blink_bench {
 
-/// Those that the calling thread may use.
+/// The cores that the calling thread may use.
 [[nodiscard]] inline cpu_set_t allowed_cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -15,10 +15,10 @@ namespace blink_bench {
   return allowed;
 }
 
-/// Binds the calling thread to a core, ranks going round over those that are allowed: where the system places ranks
-/// itself it may leave three of four on one core, or two on one and another core idle.
+/// Binds the calling thread to a core; ranks rotate over the allowed cores. Without it the system
+/// may place several ranks on one core and leave another one idle.
 ///
-/// allowed: to be asked for before any thread is bound, if threads are bound more than once
+/// allowed: queried before any thread is bound, if threads are bound more than once
 inline void bind_to_core(int rank, cpu_set_t const& allowed = allowed_cores()) {
   if (CPU_COUNT(&allowed) == 0) return;
   int position = rank % CPU_COUNT(&allowed);

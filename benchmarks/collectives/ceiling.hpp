@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What this memory allows: threads that read all inputs and write all outputs themselves.
+// The ceiling of this memory: threads that read all inputs and write all outputs themselves.
 
 #include <immintrin.h>
 #include <sys/mman.h>
@@ -15,8 +15,8 @@
 
 namespace blink_bench {
 
-/// Floats on fresh pages of their own: no two ranks share a line, and how fast they are does not
-/// depend on what the program has allocated and freed before.
+/// Floats on separate fresh pages. No two ranks share a line, and the speed does not depend on
+/// earlier allocations.
 class page_buffer {
  public:
   explicit page_buffer(std::size_t count)
@@ -35,11 +35,11 @@ class page_buffer {
   void* data_;
 };
 
-/// One monotone counter: the quickest barrier on few cores. All zero bits are its first state, so
-/// that it may lie in fresh shared memory.
+/// A barrier with one monotone counter, the fastest one on few cores. Its initial state is all zero
+/// bits, so that it may lie in fresh shared memory.
 class counting_barrier {
  public:
-  /// spins: looks before the first `idle()`
+  /// spins: tests before the first `idle()`
   template <class Idle>
   void wait(int threads, Idle const& idle, int spins = 1000) {
     int const all = (arrived_.fetch_add(1) / threads + 1) * threads;
@@ -47,7 +47,8 @@ class counting_barrier {
       if (--spins < 0) idle();
     }
   }
-  /// Yields soon only where threads share cores: a yield that nobody needs takes longer than what is measured.
+  /// Yields early only if threads share cores, because an unnecessary yield takes longer than the
+  /// measured time.
   void wait(int threads) {
     static bool const share_cores =
         static_cast<unsigned>(threads) > std::thread::hardware_concurrency();
@@ -58,7 +59,7 @@ class counting_barrier {
   std::atomic<int> arrived_ = 0;
 };
 
-/// Elements [first, last) of all inputs summed and written to the first `Outputs` outputs.
+/// Sums elements [first, last) of all inputs, and writes them to the first `Outputs` outputs.
 template <int Ranks, int Outputs, bool Streams>
 void sum_slice(float* const* inputs, float* const* outputs, std::size_t first, std::size_t last) {
   float const* in[std::size_t{Ranks}];
@@ -94,7 +95,7 @@ void sum_slice(float* const* inputs, float* const* outputs, std::size_t first, s
   if constexpr (Streams) _mm_sfence();
 }
 
-/// Where the slice of a rank begins: whole lines, the last rank has the rest.
+/// The begin of a rank's slice: whole lines; the last rank has the rest.
 [[nodiscard]] inline std::size_t slice_begin(std::size_t count, int rank, int ranks) {
   if (rank == ranks) return count;
   auto const slice = (count / static_cast<std::size_t>(ranks) + 15) / 16 * 16;

@@ -7,7 +7,9 @@
 
 namespace blink_bench {
 
-/// The upper one of the two in the middle where there are two. Pre: there is a value.
+/// The median; of an even number of values the upper one in the middle.
+///
+/// Pre:    there is at least one value.
 template <class T>
 [[nodiscard]] T median(std::vector<T> values) {
   auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

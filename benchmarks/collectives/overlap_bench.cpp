@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of an all-reduce of 4 MiB among two threads is hidden behind what its ranks do between its start and
-// the wait for it, which takes four times as long as the call alone. They compute, each on a core of its own (`work` 0); or
-// wait for something that computes elsewhere, as a GPU does (1); or compute in turn on one core, and another one is left for
-// their progress threads (2), as on a machine that has more cores than its ranks compute on.
+// The part of an all-reduce of 4 MiB among two threads that overlaps with other work between its
+// start and its wait. The work takes four times as long as the call alone. There are three kinds of
+// `work`:
+// - 0: each rank computes on its own core;
+// - 1: each rank waits for a computation elsewhere, as on a GPU;
+// - 2: the ranks share one core, and their progress threads have another, as on a machine with more
+//   cores than computing ranks.
 //
-// Times are from the first rank's entry to the last one's return. `hidden` = (work + call - both together) / call, medians of
-// this run: 1 if the call costs nothing more, 0 if it costs as much as a blocking one. `tests` is how often each rank tests
-// meanwhile. A progress thread of each rank needs a core: where ranks compute on all of them nothing can be hidden,
-// whatever moves the data.
+// Times are from the first rank's entry to the last one's return. `hidden` = (work + call - both
+// together) / call, from medians of this run: 1 if the call adds no time, 0 if it adds as much as a
+// blocking one. `tests` is the number of tests of each rank meanwhile. A progress thread of each
+// rank needs a core: if ranks compute on all cores, nothing can be hidden.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
@@ -33,7 +36,7 @@ constexpr int ranks = 2;
 constexpr std::size_t elements = std::size_t{1} << 20;
 constexpr int rounds = 31;
 
-/// Steps of a computation that needs nothing but its core.
+/// Steps of a computation that needs only its core.
 void compute(std::uint64_t steps) {
   std::uint64_t state = 1;
   for (std::uint64_t k = 0; k < steps; ++k) {
@@ -59,20 +62,20 @@ void work(double of_seconds, place where, double speed) {
   }
 }
 
-// Arguments: a progress thread; where the work is done; how often each rank tests while it works.
+// Arguments: a progress thread; place of the work; tests of each rank while it works.
 void overlap(benchmark::State& state) {
   auto const how = state.range(0) != 0 ? blink::progress::thread : blink::progress::in_waits;
   auto const where = static_cast<place>(state.range(1));
   auto const tests = static_cast<int>(state.range(2));
   double const speed = steps_per_second();
   auto const cores = blink_bench::allowed_cores();
-  bool const share = where == place::shared_core;  // the progress threads the other one
+  bool const share = where == place::shared_core;  // the progress threads use the other one
   blink::communicator_options options;
   if (share) options.waits.spins = 2;
   blink::thread_ranks threads(ranks, options);
   auto& prepared = threads.prepare(blink::star_schedule(ranks));
   std::vector<double> alone, worked, together;
-  std::array<clock_type::time_point, ranks> begun, ended;  // by rank: on one core not at once
+  std::array<clock_type::time_point, ranks> begun, ended;  // by rank: on one core not simultaneous
   for (auto _ : state) {
     threads.run([&](auto& comm) {
       std::vector<float> data(elements), sum(elements);
@@ -112,7 +115,7 @@ void overlap(benchmark::State& state) {
       time(worked, [&] { all_of_it([] {}); });
       time(together, [&] {
         call.start();
-        if (share) std::this_thread::yield();  // the other rank starts, too
+        if (share) std::this_thread::yield();  // so that the other rank also starts
         all_of_it([&] {
           if (tests > 0) (void)call.test();
         });
@@ -132,7 +135,7 @@ void overlap(benchmark::State& state) {
 BENCHMARK(overlap)
     ->ArgNames({"thread", "work", "tests"})
     ->ArgsProduct({{1, 0}, {0, 1, 2}, {0}})
-    ->Args({0, 0, 100})  // not of work elsewhere: nobody sleeps for so short a part of it
+    ->Args({0, 0, 100})  // not for work elsewhere: a sleep cannot be that short
     ->UseManualTime()
     ->Iterations(1)
     ->Unit(benchmark::kMicrosecond);

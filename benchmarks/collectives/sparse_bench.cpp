@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse all-reduce of floats among two threads beside the dense one, in place, both in this run:
-// random blocks of 1 KiB at a density, the same buffers, contributions written before every call.
-// `times_dense` is the ratio of the medians; `scanned` also looks for the blocks first.
+// Sparse all-reduce of floats among two threads beside the dense one, in place, in one run. Random
+// blocks of 1 KiB at a density, equal buffers, inputs written before every call. `times_dense` is
+// the ratio of the medians; `scanned` also searches for the blocks first.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_reduce_sparse.hpp>

@@ -24,7 +24,7 @@ using rank_owners =
 TYPED_TEST_SUITE(barrier, rank_owners);
 
 // Plain writes before a barrier are read after it: ThreadSanitizer reports a missing order.
-TYPED_TEST(barrier, nobody_passes_before_all_have_come) {
+TYPED_TEST(barrier, no_rank_passes_before_all_have_come) {
   for (int const ranks : {1, 2, 3, 5}) {
     TypeParam threads(ranks);
     std::vector<int> marks(static_cast<std::size_t>(ranks) * 32, 0);
@@ -81,7 +81,7 @@ TYPED_TEST(barrier, who_does_not_come_is_named) {
   }
 }
 
-TYPED_TEST(barrier, after_a_failure_nobody_passes) {
+TYPED_TEST(barrier, after_a_failure_no_rank_passes) {
   blink::communicator_options options;
   options.waits.deadline = std::chrono::seconds(20);
   TypeParam threads(2, options);

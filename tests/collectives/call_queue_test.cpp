@@ -317,7 +317,7 @@ TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
 }
 
 // A call may be tested and dropped when its queue and its buffers are gone.
-TYPED_TEST(call_queue, ends_with_all_calls_whoever_holds_them) {
+TYPED_TEST(call_queue, ends_with_all_calls_also_those_that_are_held) {
   blink::communicator_options options;
   options.eager_payload = 0;
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
@@ -349,7 +349,7 @@ TYPED_TEST(call_queue, ends_with_all_calls_whoever_holds_them) {
 }
 
 // Rank 1 has started the call and returns to it only after rank 0 has given up.
-TYPED_TEST(call_queue, nobody_waits_for_a_rank_that_does_something_else) {
+TYPED_TEST(call_queue, no_rank_waits_for_one_that_does_something_else) {
   blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(200);
   options.eager_payload = 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Behaviour of the command blink, as a user sees it. usage: command_test.sh BLINK DATA
+# Tests the command blink by its output. usage: command_test.sh BLINK DATA
 set -u
 self=$(realpath "$0")
 blink=$(realpath "$1")
@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 failures=0
 
-# ok NAME PATTERN COMMAND...: exits 0 and prints the pattern.
+# ok NAME PATTERN COMMAND...: expects status 0 and the pattern on standard output.
 ok() {
   name=$1 pattern=$2
   shift 2
@@ -19,7 +19,8 @@ ok() {
   printf 'FAILED %s: %s\n  expected status 0 and "%s"\n' "$name" "$*" "$pattern"
   sed 's/^/  | /' out err | head -20
 }
-# refused NAME PATTERN COMMAND...: exits 2 with one or two lines on the error stream that have the pattern.
+# refused NAME PATTERN COMMAND...: expects status 2, and one or two lines on standard error, with
+# the pattern.
 refused() {
   name=$1 pattern=$2
   shift 2
@@ -79,12 +80,12 @@ ok "simulation of a plan file" "by exact" "$blink" simulate dgx1v --plan plan.js
 ok "links with a rate" "1M" "$blink" simulate ring:5 --unit-rate 25 --sizes 1M
 ok "low trees" "max_height 3 " "$blink" plan dgx1v -c broadcast --root 0 --max-height 3
 ok "frontier" "93.3%" "$blink" plan dgx1v -c all_gather --frontier 10
-printf '{"blink_hints": 1, "relays": [7], "forbidden_links": [[0, 3]], "shares": {"0": 2}}' >hints.json
+printf '{"blink_hints": 1, "forwarding_ranks": [7], "forbidden_links": [[0, 3]], "shares": {"0": 2}}' >hints.json
 ok "hints" "forbidden_links" "$blink" plan dgx1v -c all_gather --hints hints.json --out hinted.json
 ok "hinted plan is sound" "sound" "$blink" check dgx1v hinted.json
 refused "hint for another collective" "shares: is for all_gather" "$blink" plan dgx1v --hints hints.json
-printf '{"blink_hints": 1, "relays": [7]}' >relay.json
-refused "contradicting hints" "both the root and in forwarding_ranks" "$blink" plan dgx1v -c broadcast --root 7 --hints relay.json
+printf '{"blink_hints": 1, "forwarding_ranks": [7]}' >forwarding.json
+refused "contradicting hints" "both the root and in forwarding_ranks" "$blink" plan dgx1v -c broadcast --root 7 --hints forwarding.json
 printf '{"blink_hints": 1, "max_tree": 7}' >wrong_hints.json
 refused "misspelt hint" "max_tree: unknown key" "$blink" plan dgx1v --hints wrong_hints.json
 refused "frontier of a broadcast" "frontier: is for all_gather" "$blink" plan dgx1v -c broadcast --frontier 3
@@ -107,10 +108,10 @@ cat >fan.json <<'END'
            {"src": 2, "dst": 1, "capacity": 1}, {"src": 1, "dst": 0, "capacity": 3},
            {"src": 2, "dst": 0, "capacity": 3}]}
 END
-refused "surplus" "switch 9 (fan) has 4 GB/s in and 9 out.*--balance-switches" "$blink" plan fan.json -c broadcast --root 0
-ok "surplus cut" "rate/bound 75.0 %" "$blink" plan fan.json -c broadcast --root 0 --balance-switches --out fan_plan.json
-ok "plan without surplus is sound" "sound" "$blink" check fan.json fan_plan.json
-refused "surplus of another planner" "balance_switches and the planner ring" "$blink" plan fan.json -c broadcast --balance-switches -p ring
+refused "egress excess" "switch 9 (fan) has 4 GB/s in and 9 out.*--balance-switches" "$blink" plan fan.json -c broadcast --root 0
+ok "switches are balanced" "rate/bound 75.0 %" "$blink" plan fan.json -c broadcast --root 0 --balance-switches --out fan_plan.json
+ok "plan of balanced switches is sound" "sound" "$blink" check fan.json fan_plan.json
+refused "balanced switches of another planner" "balance_switches and the planner ring" "$blink" plan fan.json -c broadcast --balance-switches -p ring
 refused "links without a rate" "unit 'links' has no known rate" "$blink" simulate ring:5 --sizes 1M
 refused "sizes the wrong way" "--sizes 1M:8" "$blink" plan dgx1v --sizes 1M:8
 refused "sizes that are none" "--sizes x" "$blink" plan dgx1v --sizes x
@@ -144,16 +145,16 @@ ok "barrier among threads" "barrier, 3 ranks" "$blink" perf -c barrier -g 3 -n 3
 ok "planned barrier" "barrier, 8 ranks" "$blink" perf dgx1v -c barrier -n 3
 ok "unequal shares are named" "blocks in proportion to the plan's shares" "$blink" perf dgx1v -c all_gather --plan hinted.json -b 64K -e 64K -n 2 --in-place
 ok "planned unequal shares" "^ *[0-9].* 0$" "$blink" perf dgx1v -c all_gather --plan hinted.json -b 64K -e 64K -n 2
-ok "methods are measured" "from 0 bytes on" "$blink" tune -g 2 -c all_reduce,broadcast -e 4K -n 3 -o "$work/methods.json"
-ok "methods are run" "tuning .* 0 " "$blink" perf -g 2 -b 8 -e 2K -n 3 --tuning "$work/methods.json"
-ok "processes measure methods" "2 ranks as processes" "$blink" run -n 2 -- "$blink" tune -e 4K -n 3
-ok "plans become methods" "tuning table written" "$blink" plan dgx1v -c all_reduce --tuning "$work/plan_methods.json"
-ok "planned methods run" "tuning .* 0 " "$blink" perf -g 8 -b 64K -e 64K -n 2 --tuning "$work/plan_methods.json"
-ok "fastest methods are kept" "one-shot" "$blink" plan dgx2 -c all_reduce --sizes 8:64M --tuning "$work/model.json"
-ok "fastest methods run" "tuning .* 0 " "$blink" perf -g 16 -b 8 -e 128K -f 64 -n 2 --tuning "$work/model.json"
-refused "methods of another collective" "expected some of gather" "$blink" perf -g 2 -c gather --tuning "$work/methods.json"
-refused "methods for other ranks" "algorithms for 2 ranks, expected 3" "$blink" perf -g 3 --tuning "$work/methods.json"
-refused "methods that are a plan" "blink_tuning: missing" "$blink" perf -g 2 --tuning p.json
+ok "algorithms are measured" "from 0 bytes on" "$blink" tune -g 2 -c all_reduce,broadcast -e 4K -n 3 -o "$work/tuning.json"
+ok "algorithms are run" "tuning .* 0 " "$blink" perf -g 2 -b 8 -e 2K -n 3 --tuning "$work/tuning.json"
+ok "processes measure algorithms" "2 ranks as processes" "$blink" run -n 2 -- "$blink" tune -e 4K -n 3
+ok "plans become algorithms" "tuning table written" "$blink" plan dgx1v -c all_reduce --tuning "$work/plan_tuning.json"
+ok "planned algorithms run" "tuning .* 0 " "$blink" perf -g 8 -b 64K -e 64K -n 2 --tuning "$work/plan_tuning.json"
+ok "fastest algorithms are kept" "one-shot" "$blink" plan dgx2 -c all_reduce --sizes 8:64M --tuning "$work/model.json"
+ok "fastest algorithms run" "tuning .* 0 " "$blink" perf -g 16 -b 8 -e 128K -f 64 -n 2 --tuning "$work/model.json"
+refused "algorithms of another collective" "expected some of gather" "$blink" perf -g 2 -c gather --tuning "$work/tuning.json"
+refused "algorithms for other ranks" "algorithms for 2 ranks, expected 3" "$blink" perf -g 3 --tuning "$work/tuning.json"
+refused "tuning file that is a plan" "blink_tuning: missing" "$blink" perf -g 2 --tuning p.json
 refused "tuning a barrier" "it has one algorithm, expected a collective with several" "$blink" tune -c barrier
 refused "tuning for no size" "expected at least 1 byte" "$blink" tune -b 0
 refused "permutation without destinations" "found .., expected ids" "$blink" perf -c permute -g 2

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Behaviour of `blink run`, as a user sees it. usage: run_test.sh PROGRAM LAUNCHER...
-# PROGRAM is example_processes, LAUNCHER the words in front of "-n RANKS -- PROGRAM".
+# Tests `blink run` by its output. usage: run_test.sh PROGRAM LAUNCHER...
+# PROGRAM is example_processes. LAUNCHER is the part of the command before "-n RANKS -- PROGRAM".
 set -u
 program=$(realpath "$1")
 shift
@@ -9,7 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# expect NAME STATUS PATTERN COMMAND...: the status, and a line with the pattern on either stream.
+# expect NAME STATUS PATTERN COMMAND...: expects the status, and a line with the pattern on standard
+# output or standard error.
 expect() {
   name=$1 status=$2 pattern=$3
   shift 3
@@ -21,7 +22,7 @@ expect() {
     "$pattern" $got
   cat "$work/out" "$work/err" | sed 's/^/  | /' | head -20
 }
-lines() {  # lines NAME COUNT: in what was printed
+lines() {  # lines NAME COUNT: expects COUNT lines of output
   count=$(wc -l <"$work/out")
   if [ "$count" -eq "$2" ]; then return; fi
   failures=$((failures + 1))
@@ -50,30 +51,30 @@ expect "the status of the rank that fails; the others are stopped" 7 'rank 1 .* 
   "$@" -n 3 -- sh -c 'if [ $BLINK_RANK = 1 ]; then exit 7; fi; sleep 60'
 expect "a rank that is killed" 137 'rank 0 .* was killed by signal 9' \
   "$@" -n 2 -- sh -c 'if [ $BLINK_RANK = 0 ]; then kill -9 $$; fi; sleep 60'
-expect "deaf ranks are killed" 5 'rank 0 .* ended with status 5' \
+expect "ranks that ignore signals are killed" 5 'rank 0 .* ended with status 5' \
   "$@" -n 2 -- sh -c 'if [ $BLINK_RANK = 0 ]; then exit 5; fi; trap "" TERM; sleep 60 & wait; wait; sleep 60'
-expect "more ranks than a rank knows of" 0 "BLINK_RANK is '5', expected an integer from 0 to 1" \
+expect "a rank outside of the count" 0 "BLINK_RANK is '5', expected an integer from 0 to 1" \
   "$@" -n 2 -- env BLINK_RANK=5 "$program"
-expect "another count than the world has" 0 'BLINK_RANK_COUNT is 3, the communicator .* has 2 ranks' \
+expect "another count than the communicator has" 0 'BLINK_RANK_COUNT is 3, the communicator .* has 2 ranks' \
   "$@" -n 2 -- env BLINK_RANK_COUNT=3 "$program"
-expect "a rank that others are" 0 'rank 0 is taken by process' \
+expect "a rank that is taken" 0 'rank 0 is taken by process' \
   "$@" -n 1 -- sh -c "'$program'; '$program'"
 
-# Signals reach the ranks, and their end the caller.
-"$@" -n 2 -- sh -c 'trap "echo heard; exit 3" TERM; echo up; sleep 60 & wait' >"$work/out" 2>&1 &
+# The launcher forwards a signal to its ranks, and reports the signal in its own status.
+"$@" -n 2 -- sh -c 'trap "echo caught; exit 3" TERM; echo up; sleep 60 & wait' >"$work/out" 2>&1 &
 launcher=$!
 tries=0
 while [ "$(grep -c up "$work/out")" -lt 2 ] && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
 kill -TERM $launcher
 wait $launcher
 status=$?
-if [ $status -ne 143 ] || [ "$(grep -c heard "$work/out")" -ne 2 ]; then
+if [ $status -ne 143 ] || [ "$(grep -c caught "$work/out")" -ne 2 ]; then
   failures=$((failures + 1))
-  echo "FAILED signals: status $status, expected 143 and both ranks to hear it"
+  echo "FAILED signals: status $status, expected 143 and a message from both ranks"
   sed 's/^/  | /' "$work/out"
 fi
 
-# A launcher that is killed takes its ranks along.
+# The ranks end when their launcher is killed.
 "$@" -n 2 -- sh -c 'echo process $$; exec sleep 60' >"$work/out" 2>&1 &
 launcher=$!
 tries=0

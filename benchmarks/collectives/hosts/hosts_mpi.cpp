@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce among hosts: an MPI library's own beside blink's trees over the same library's messages.
-// usage: hosts_NAME METHODS CALLS BYTES…   under its launcher; the first rank prints a line for each size:
-// bytes, median microseconds of the library, of blink, and how many times as fast blink is.
+// All-reduce among hosts: an MPI library's own beside blink's trees over the same library's
+// messages.
+//
+//   usage: hosts_NAME TUNING_FILE CALLS BYTES…   under the library's launcher
+//
+// The first rank prints a line for each size. It has the bytes, the median microseconds of the
+// library and of blink, and the ratio of both.
 #include <blink/collectives.hpp>
 #include <blink/collectives/prepared_tuning.hpp>
 #include <blink/schedule/tuning_file.hpp>
@@ -21,7 +25,7 @@
 
 namespace {
 
-/// The longest of all ranks, by call; their median.
+/// The median over calls of the time of the slowest rank.
 double median_of_longest(std::vector<double> own) {
   std::vector<double> longest(own.size());
   MPI_Allreduce(own.data(), longest.data(), static_cast<int>(own.size()), MPI_DOUBLE, MPI_MAX,
@@ -53,7 +57,7 @@ double measure(int calls, std::vector<float>& input, std::vector<float> const& o
 }
 
 void run(int count, char** texts) {
-  if (count < 4) throw std::runtime_error("usage: METHODS CALLS BYTES…");
+  if (count < 4) throw std::runtime_error("usage: TUNING_FILE CALLS BYTES…");
   int rank = 0;
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -62,8 +66,8 @@ void run(int count, char** texts) {
   blink::communicator_options options;
   options.costs.chunk_seconds = 5e-5;  // a message over TCP, and its credit
   options.window = 8;
-  options.slot_bytes = 1 << 15;  // what libraries send over TCP without waiting for an answer
-  constexpr std::size_t eager_limit = 2048;  // larger inputs follow the links that the plan chose
+  options.slot_bytes = 1 << 15;              // the eager limit of libraries over TCP
+  constexpr std::size_t eager_limit = 2048;  // larger inputs take the plan's links
   blink::mpi_communicator comm(MPI_COMM_WORLD, options, eager_limit);
   blink::prepared_tuning const algorithms(comm, blink::read_tuning_file(texts[1]));
   for (int k = 3; k < count; ++k) {

@@ -15,7 +15,7 @@
 
 namespace blink_bench {
 
-/// The collective that an operation is.
+/// The collective of an operation.
 [[nodiscard]] inline blink::collective kind_of(operation what) {
   switch (what) {
     case operation::all_reduce:
@@ -36,7 +36,7 @@ namespace blink_bench {
   return blink::collective::barrier;
 }
 
-/// A call of one rank of a blink communicator along a plan; a barrier needs none.
+/// Calls one rank of a blink communicator along a plan; a barrier needs none.
 template <class Context, class Source>
 void run_blink(Context& comm, Source& trees, peer_call const& call) {
   float const* const input = call.input;
@@ -58,8 +58,9 @@ void run_blink(Context& comm, Source& trees, peer_call const& call) {
   }
 }
 
-/// Calls of one rank of a blink communicator, by the algorithm that is measured to be the fastest before the calls of a size: the
-/// cores may be as near each other then as during the calls, or not; algorithms for both are not the same.
+/// Calls of one rank of a blink communicator, by the algorithm measured as the fastest before the
+/// calls of a size. The distance of the cores may change in between, and with it the fastest
+/// algorithm.
 template <class Context>
 class blink_peer {
  public:

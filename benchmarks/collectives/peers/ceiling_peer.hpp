@@ -13,9 +13,9 @@ namespace blink_bench {
 
 /// Threads that read all inputs and write all outputs themselves, between two barriers.
 enum class ceiling_way : std::uint8_t {
-  slices,            ///< each rank does its slice for all
-  streaming_slices,  ///< the same past the caches
-  whole,             ///< each rank does everything for itself
+  slices,            ///< each rank sums its slice for all ranks
+  streaming_slices,  ///< `slices` with stores past the caches
+  whole,             ///< each rank sums everything for itself
 };
 
 template <int Ranks>

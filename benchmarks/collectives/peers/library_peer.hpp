@@ -9,13 +9,13 @@
 
 namespace blink_bench {
 
-/// Collectives of an MPI library itself.
+/// The collectives of an MPI library.
 class library_peer {
  public:
   explicit library_peer(MPI_Comm comm) : comm_(comm) {}
 
   void prepare(int, peer_call const&) {}
-  // Some libraries hand the rest of a message over only while they are called.
+  // Some libraries send the rest of a message only while they are called.
   void idle() {
     int found = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE);
@@ -30,8 +30,8 @@ class library_peer {
         MPI_Allreduce(call.input, call.output, count, MPI_FLOAT, MPI_SUM, comm_);
         break;
       case operation::broadcast:
-        // The other peers have an input and an output; a library that broadcasts in place only
-        // writes the output, and the root has it already.
+        // The other peers have an input and an output. A library broadcasts in place and writes
+        // only the output, which the root has already.
         if (rank == 0) std::memcpy(call.output, call.input, call.count * sizeof(float));
         MPI_Bcast(call.output, count, MPI_FLOAT, 0, comm_);
         break;

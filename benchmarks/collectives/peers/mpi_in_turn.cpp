@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of an MPI library and blink's over its point-to-point messages, call by call in turn: whatever the cores are
-// to each other at a time, both meet it. usage: mpirun -n 2 mpi_in_turn_NAME [in_place | OPERATION] [BYTES…]
+// Alternates collectives of an MPI library and blink's over its point-to-point messages, call by
+// call. So both meet the same distance of cores. usage: mpirun -n 2 mpi_in_turn_NAME [in_place |
+// OPERATION] [BYTES…]
 //
-// A call is timed from the entry of the last rank to the return of the last one, on one host; inputs are rewritten before
-// every call, and results checked. Prints medians in microseconds and the median of the ratios of neighbouring calls.
+// A call is timed from the entry of the last rank to the return of the last one, on one host.
+// Inputs are rewritten before every call, and results checked. Prints medians in microseconds, and
+// the median of the ratios of neighbouring calls.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
@@ -26,7 +28,7 @@ namespace {
 using blink_bench::nanoseconds;
 using blink_bench::operation;
 
-/// What calls took, in nanoseconds; on rank 0.
+/// Times of calls in nanoseconds; on rank 0.
 class call_times {
  public:
   template <class Call>
@@ -52,7 +54,7 @@ class call_times {
   std::vector<std::int64_t> own_;  // begin and end of each
 };
 
-/// in_place: only of an all-reduce
+/// in_place: only for an all-reduce
 void compare(blink::mpi_communicator& comm, operation what, bool in_place, std::size_t bytes) {
   auto call = blink_bench::call_of(what, bytes, comm.rank_count());
   std::vector<float> output(blink_bench::output_count(call));

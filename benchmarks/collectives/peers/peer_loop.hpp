@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The measuring loop that all peers share, whatever their ranks are: threads, or processes that a
-// launcher started. Ranks meet at a board in shared memory, so no peer pays for the measuring.
+// The measuring loop of all peers, for ranks that are threads or processes of a launcher. Ranks
+// meet at a board in shared memory, so no peer pays for the measuring.
 //
 // A call is timed from the moment the last rank enters until the last one returns. Before each call
 // every rank compares its previous output with the expected values and rewrites its input, outside
-// of the time: repeating a call on data that already lies in the right caches flatters 1 KiB to
-// 512 KiB by up to ten times.
+// of the time. Repeating a call on unchanged data in the caches would flatter sizes up to 512 KiB
+// by a multiple.
 
 #include "../bind_to_core.hpp"
 #include "../ceiling.hpp"
@@ -45,11 +45,14 @@ enum class operation {
 inline constexpr std::array<std::string_view, 7> operation_names{
     "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"};
 
-/// Throws: std::invalid_argument unless that is the name of one.
+/// The operation with this name.
+///
+/// Throws: std::invalid_argument if there is none.
 [[nodiscard]] inline operation operation_of(std::string_view text) {
   auto const* const name = std::find(operation_names.begin(), operation_names.end(), text);
   if (name == operation_names.end()) {
-    throw std::invalid_argument("'" + std::string(text) + "' is no operation");
+    throw std::invalid_argument("operation: found '" + std::string(text) +
+                                "', expected one such as all_reduce");
   }
   return static_cast<operation>(name - operation_names.begin());
 }
@@ -61,7 +64,7 @@ struct peer_arguments {
   operation what = operation::all_reduce;
   std::size_t first_bytes = 8;
   std::size_t last_bytes = 8;
-  double seconds = 0.2;  ///< spent on each size, about
+  double seconds = 0.2;  ///< approximate time for each size
 };
 
 [[nodiscard]] inline peer_arguments read_arguments(int count, char** texts) {
@@ -76,7 +79,7 @@ struct peer_arguments {
   return result;
 }
 
-/// Where ranks meet; all zero bits at first.
+/// The place where ranks meet; all bits are zero at first.
 struct peer_board {
   static constexpr int most_ranks = 8;
   static constexpr int most_calls = 4000;
@@ -86,14 +89,15 @@ struct peer_board {
     std::atomic<std::uint64_t> throws;
   };
   ball balls[2];  // of ranks 0 and 1
-  // What one rank writes lies together: a line that ranks wrote in turn would be fetched within the time that is measured.
+  // Each rank's times are contiguous: a line that several ranks write would be fetched within the
+  // measured time.
   struct alignas(128) rank_times {
     std::int64_t begin[most_calls];
     std::int64_t end[most_calls];
   };
   rank_times times[most_ranks];
 
-  /// From the moment the last rank enters until the last one returns.
+  /// Time from the moment the last rank enters until the last one returns.
   [[nodiscard]] std::int64_t time_of(int call, int ranks) const {
     std::int64_t begin = times[0].begin[call];
     std::int64_t end = times[0].end[call];
@@ -105,8 +109,9 @@ struct peer_board {
   }
 };
 
-/// Nanoseconds that a cache line takes from the core of rank 0 to that of rank 1: two cores of a virtual machine may be
-/// close to each other at one time and far apart at another. 0 if ranks share cores. All ranks call it.
+/// Nanoseconds of a cache line from the core of rank 0 to that of rank 1. Cores of a virtual
+/// machine may be near each other at one time and far apart at another. 0 if ranks share cores.
+/// Collective over all ranks.
 [[nodiscard]] inline double measure_hop(peer_board& board, int rank, int ranks, auto const& meet) {
   constexpr std::uint64_t trips = 1000;
   if (static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()) return 0;
@@ -147,16 +152,17 @@ struct peer_board {
   return *static_cast<peer_board*>(memory);
 }
 
-/// What a rank hands to its peer.
+/// The call that a rank passes to its peer.
 struct peer_call {
   operation what = operation::all_reduce;
   float* input = nullptr;
   float* output = nullptr;
-  std::size_t count = 0;  ///< elements of the whole buffer; ranks * block where there are blocks
+  std::size_t count = 0;  ///< elements of the whole buffer; ranks * block for operations with
+                          ///< blocks
   std::size_t block = 0;  ///< elements of one rank's block
 };
 
-/// A call on so many bytes in all, still without buffers.
+/// A call on `bytes` bytes in all, still without buffers.
 [[nodiscard]] inline peer_call call_of(operation what, std::size_t bytes, int rank_count) {
   auto const ranks = static_cast<std::size_t>(rank_count);
   peer_call call;
@@ -175,12 +181,12 @@ struct peer_call {
   return call.what == operation::reduce_scatter ? call.block : call.count;
 }
 
-/// Element k of what rank `rank` contributes to a call: small, so that sums are exact.
+/// Element k of the input of a rank: small, so that sums are exact.
 [[nodiscard]] inline float contribution(int rank, std::int64_t round, std::size_t k) {
   return static_cast<float>((k + static_cast<std::size_t>(rank * 7 + round * 3)) & 63);
 }
 
-/// How many elements of the output are wrong.
+/// The number of wrong elements in the output.
 [[nodiscard]] inline std::size_t count_wrong(peer_call const& call, int rank, int ranks,
                                              std::int64_t round) {
   bool const sums = call.what == operation::all_reduce || call.what == operation::reduce ||
@@ -207,7 +213,7 @@ struct peer_call {
   return wrong;
 }
 
-/// 8, 64, 1 Ki, 8 Ki, 64 Ki, …, 256 Mi.
+/// The next size: 8, 64, 1 Ki, 8 Ki, 64 Ki, …, 256 Mi.
 [[nodiscard]] inline std::size_t size_after(std::size_t bytes) {
   return bytes * (bytes == 64 ? 16 : 8);
 }
@@ -220,9 +226,11 @@ struct peer_call {
 
 /// Runs all sizes on one rank; rank 0 prints one line of JSON for each.
 ///
-/// A peer has `prepare(rank, call)`, called once for each size by every rank, `run(rank, call)`, and
-/// `idle()`, which lets time pass while ranks wait for each other between calls. It may have
-/// `make_buffer(count)` where its buffers are special.
+/// A peer has these members:
+/// - `prepare(rank, call)`, called once for each size by every rank;
+/// - `run(rank, call)`;
+/// - `idle()`, which lets time pass while ranks wait for each other between calls;
+/// - `make_buffer(count)`, optional, for special buffers.
 template <class Peer>
 void measure(peer_board& board, peer_arguments const& given, int rank, std::string const& name,
              Peer& peer) {
@@ -288,8 +296,8 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
   }
 }
 
-/// Calls `measure_all(one)` with arguments that name one size each, so that what a program has is measured in turn, size by
-/// size: the cores of a shared machine come closer to each other and go apart again within seconds.
+/// Calls `measure_all(one)` with arguments of one size each, so that all variants of a program are
+/// measured in turn for each size. The distance of a shared machine's cores changes within seconds.
 template <class MeasureAll>
 void for_each_size(peer_arguments const& given, MeasureAll const& measure_all) {
   std::size_t const last = given.what == operation::barrier ? given.first_bytes : given.last_bytes;

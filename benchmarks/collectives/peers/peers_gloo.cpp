@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gloo over its TCP transport, the only one for hosts in the packages. Ranks are threads here; they
-// talk over the loopback device as processes would.
+// Gloo over its TCP transport, the only packaged one for hosts. Its ranks are threads here, and
+// communicate over the loopback device as processes would.
 
 #include "peer_loop.hpp"
 #include <gloo/allgather.h>

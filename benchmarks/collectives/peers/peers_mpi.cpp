@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MPI library's own collectives, by the name it was built with (BLINK_MPI_NAME), and blink's over
-// its point-to-point messages.
+// An MPI library's own collectives, under the name it was built with (BLINK_MPI_NAME), and blink's
+// over its point-to-point messages.
 
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
@@ -10,6 +10,8 @@
 #include <mpi.h>
 
 #include <exception>
+#include <stdexcept>
+#include <string>
 
 int main(int count, char** texts) {
   MPI_Init(&count, &texts);
@@ -21,7 +23,10 @@ int main(int count, char** texts) {
     int ranks = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (ranks != given.ranks) throw std::runtime_error("the launcher started another number");
+    if (ranks != given.ranks) {
+      throw std::runtime_error("the launcher started " + std::to_string(ranks) +
+                               " ranks, expected " + std::to_string(given.ranks));
+    }
     blink_bench::library_peer peer(MPI_COMM_WORLD);
     blink::mpi_communicator comm(MPI_COMM_WORLD);
     blink_bench::blink_peer ours(comm);

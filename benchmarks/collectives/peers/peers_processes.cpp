@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// blink with ranks that are processes: through slots, and directly in memory that they share, or that was registered.
+// Blink with ranks that are processes: through slots, in memory that they share, and in registered
+// memory.
 
 #include <blink/transports/host/processes.hpp>
 #include <blink/transports/host/registered_memory.hpp>
@@ -15,7 +16,7 @@
 
 namespace {
 
-/// The same calls with buffers that peers reach: `make(count)` makes one.
+/// The same calls with buffers that peers can access: `make(count)` makes one.
 template <class Ranks, class Make>
 class reached_peer : public blink_bench::blink_peer<Ranks> {
  public:
@@ -26,7 +27,7 @@ class reached_peer : public blink_bench::blink_peer<Ranks> {
   Make make_;
 };
 
-/// Such as those that peers by slots have.
+/// A registered vector, as peers with slots use it.
 class registered_buffer {
  public:
   registered_buffer(blink::direct_process_communicator const& comm, std::size_t count)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// `peers_table FILE.json < LINES`: reads what peers printed in several rounds, takes the median of
-// each cell, prints a table for each operation and number of ranks, and writes all as one JSON.
+// `peers_table FILE.json < LINES`: reads the lines that peers printed in several rounds and takes
+// the median of each cell. It prints a table for each operation and number of ranks, and writes one
+// JSON file.
 //
-// A virtual machine may move: its cores are near each other at one time and far apart at another, and small calls take
-// several times as long then. What was measured while a cache line took more than 100 ns from one core to the other, which
-// is more than cores with a common cache need, is put into tables of its own; what was measured while that changed is
-// dropped.
+// A virtual machine may move: its cores are near each other at one time and far apart at another.
+// Small calls then take several times as long. Measurements with more than 100 ns for a cache line
+// between the cores go into separate tables, because cores with a common cache need less.
+// Measurements during a change are dropped.
 
 #include "../median.hpp"
 #include <nlohmann/json.hpp>
@@ -27,7 +28,7 @@ namespace {
 
 enum class distance { unknown, near, far };
 
-/// What one table is about.
+/// The key of one table.
 struct table_key {
   std::string what;
   int ranks = 0;
@@ -53,12 +54,12 @@ std::string size_text(std::size_t bytes) {
   return std::to_string(bytes) + " B";
 }
 
-/// What peers printed in all rounds.
+/// The lines that peers printed in all rounds.
 struct measured_rounds {
   struct row {
     nlohmann::json value;
     double hops[2] = {};  // nanoseconds from core to core, before and after; 0: unknown
-    int way = 0;          // a peer may print a cell in several ways: the ceiling has three
+    int way = 0;          // a peer may print a cell for several variants: the ceiling has three
   };
   std::vector<row> rows;
   std::size_t rounds = 0;
@@ -91,7 +92,7 @@ distance cores_at(double hop) {
   return hop <= 100 ? distance::near : distance::far;
 }
 
-/// Medians of all rounds; of the ways of a peer the best counts.
+/// Medians of all rounds; of a peer's variants the best counts.
 std::map<cell_key, double> cells_of(measured_rounds const& all, std::size_t& dropped) {
   std::map<cell_key, std::map<int, std::vector<double>>> ways;
   for (auto const& row : all.rows) {
@@ -117,7 +118,8 @@ std::map<cell_key, double> cells_of(measured_rounds const& all, std::size_t& dro
   return result;
 }
 
-/// One table: sizes down, peers across; microseconds and, in brackets, the ratio to the ceiling.
+/// Prints one table: sizes down, peers across; microseconds and, in brackets, the ratio to the
+/// ceiling.
 void print_table(std::map<cell_key, double> const& cells, table_key const& of,
                  std::vector<std::string> const& peers) {
   std::printf("\n%s, %d ranks", of.what.c_str(), of.ranks);
@@ -182,7 +184,7 @@ int main(int count, char** texts) {
       }
       report["cells"].push_back(std::move(cell));
     }
-    // The ceiling first, then ours, then the others.
+    // The ceiling first, then blink, then the other peers.
     std::sort(peers.begin(), peers.end(), [](auto const& a, auto const& b) {
       auto const place = [](std::string const& name) {
         return name == "ceiling" ? 0 : name.starts_with("blink") ? 1 : 2;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ceiling of this memory and blink among two threads, call by call in turn: whatever the cores are to each other and
-// whoever else uses their caches at a time, both meet it. usage: threads_in_turn [OPERATION…]
+// Alternates the ceiling of this memory and blink among two threads, call by call. So both meet the
+// same distance of cores and the same load of caches. usage: threads_in_turn [OPERATION…]
 //
-// Each call finds what the one before it left; so each way of the ceiling, and blink, is called twice in a row, with inputs
-// rewritten before every call and results checked, and the second call counts. Times as those of the peers (`measure`).
-// Prints medians in microseconds, of the best way for the ceiling, by how long a line takes from one core to the other.
+// Each call finds the caches as the call before left them. So each variant of the ceiling, and
+// blink, is called twice in a row, and the second call counts. Inputs are rewritten before every
+// call, and results checked. Times are taken as for the peers (`measure`). Prints medians in
+// microseconds, of the best variant for the ceiling, by the time of a cache line from one core to
+// the other.
 
 #include <blink/collectives.hpp>
 
@@ -36,7 +38,7 @@ using blink_bench::peer_call;
 constexpr int ranks = 2;
 constexpr double most_near_hop = 100;  // nanoseconds
 
-/// Nanoseconds of calls, of the three ways of the ceiling and of blink.
+/// Nanoseconds of calls, of the three variants of the ceiling and of blink.
 using call_times = std::array<std::vector<double>, 4>;
 
 void print(operation what, std::size_t bytes, char const* cores, call_times const& times) {
@@ -54,7 +56,7 @@ class comparison {
  public:
   comparison(blink_bench::peer_board& board, operation what) : board_(board), what_(what) {}
 
-  /// On each rank.
+  /// Measures one size; called on each rank.
   template <class Comm>
   void measure(Comm& comm, std::size_t bytes) {
     auto call = blink_bench::call_of(what_, bytes, ranks);
@@ -95,7 +97,7 @@ class comparison {
       peer.run(rank, call);
       own.end[place] = blink_bench::nanoseconds();
       if (blink_bench::count_wrong(call, rank, ranks, place) > 0) {
-        std::fprintf(stderr, "threads_in_turn: %zu elements, rank %d: wrong ones\n", call.count,
+        std::fprintf(stderr, "threads_in_turn: %zu elements, rank %d: wrong results\n", call.count,
                      rank);
         std::abort();
       }
@@ -116,7 +118,7 @@ class comparison {
   for (int k = 1; k < count; ++k) {
     result.push_back(blink_bench::operation_of(texts[k]));
     if (result.back() != operation::barrier) continue;
-    throw std::invalid_argument("a barrier has no buffers, and no sizes");
+    throw std::invalid_argument("barrier: has no sizes, expected another operation");
   }
   if (count > 1) return result;
   for (auto const& name : blink_bench::operation_names) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MPI program that knows nothing of blink and times collectives: lines of name, bytes, microseconds. A call is
-// timed from the entry of the last rank to the return of the last one, after a barrier, and inputs are rewritten
-// before each call. scripts/bench_pmpi runs it with and without shims/pmpi.
+// An MPI program without blink that times collectives. It prints lines of name, bytes,
+// microseconds. A call is timed from the entry of the last rank to the return of the last one,
+// after a barrier. Inputs are rewritten before each call. scripts/bench_pmpi runs it with and
+// without shims/pmpi.
 //
 //   pmpi_loop [LARGEST BYTES [SECONDS FOR EACH SIZE]]
 
@@ -19,14 +20,14 @@
 
 namespace {
 
-// Of the machine, so ranks of one host compare.
+// A clock of the machine, so that ranks of one host can compare.
 double now() {
   return std::chrono::duration<double, std::micro>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-// A block of each rank, one after the other: for calls with sizes of their own.
+// Equal consecutive blocks of all ranks, for calls that take sizes.
 struct equal_blocks {
   explicit equal_blocks(int n) : counts(static_cast<std::size_t>(rank_count()), n), begins(counts) {
     for (std::size_t rank = 0; rank < begins.size(); ++rank)
@@ -42,7 +43,8 @@ struct equal_blocks {
 
 struct one_kind {
   std::string name;
-  std::function<void(float const*, float*, int)> call;  // of so many elements: a block, or all
+  std::function<void(float const*, float*, int)> call;  // with a count of elements: of a block, or
+                                                        // of all
 };
 
 std::vector<one_kind> kinds() {

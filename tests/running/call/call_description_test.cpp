@@ -19,7 +19,7 @@ constexpr std::uint64_t call_parameters::* parts[] = {
     &call_parameters::element_bytes, &call_parameters::types,         &call_parameters::blocks,
     &call_parameters::state};
 
-TEST(call_description, any_other_part_is_another_fingerprint) {
+TEST(call_description, any_other_part_changes_the_hash) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
     call_parameters one;
@@ -34,7 +34,7 @@ TEST(call_description, any_other_part_is_another_fingerprint) {
   }
 }
 
-TEST(call_description, calls_of_a_program_have_fingerprints_of_their_own) {
+TEST(call_description, calls_of_a_program_have_distinct_hashes) {
   std::unordered_set<std::uint64_t> seen;
   std::size_t calls = 0;
   call_parameters one;

@@ -100,7 +100,7 @@ TYPED_TEST(emulated_blocks, elements_and_partial_results_of_any_size) {
 }
 
 // Several tasks share a block, each walked by separate threads, as in `walk_warps_kernel`.
-TYPED_TEST(emulated_blocks, parts_of_blocks_walk_lanes_of_their_own) {
+TYPED_TEST(emulated_blocks, parts_of_blocks_walk_tasks_of_their_own) {
   for (auto const kind : kinds) {
     this->template some_cases<float>(kind, 3, blink::sum{}, 1);
     this->template some_cases<float>(kind, 4, blink::sum{}, 2);

@@ -208,7 +208,7 @@ void two_groups() {
   if (world_rank() == 0) root = MPI_ROOT;
   int reported = world_rank() == 0 ? 77 : 0;
   MPI_Bcast(&reported, 1, MPI_INT, root, both);
-  say("told", reported);
+  say("reported", reported);
   std::vector<int> all(static_cast<std::size_t>(size_of(MPI_COMM_WORLD)), -1);
   MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, both);
   say("first of the others", all[0]);

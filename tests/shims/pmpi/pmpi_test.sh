@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: pmpi_test.sh SHIM PROGRAM CALLS VARIABLE=VALUE LAUNCHER...   the last word is the number of ranks
-# Runs a program, with its argument, as it is, and with the shim in between and the variable set: equal
-# lines, and the CALLS, no others, went through blink. A value that is no number is complained about.
+# Runs a program, with its argument, without and with the shim and the variable. Checks that the
+# output lines are equal and that exactly the CALLS went through blink. A variable whose value is no
+# number must be reported.
 set -u
 shim=$1
 program=$2
@@ -31,12 +32,12 @@ if ! diff "$folder/library.sorted" "$folder/blink.sorted" >"$folder/difference";
 fi
 taken=$(sed -n 's/^blink: MPI_\(.*\): [1-9][0-9]* calls through blink.*/\1/p' "$folder/report" | tr '\n' ' ')
 [ "${taken% }" = "$calls" ] || fail "through blink went: $taken, expected: $calls"
-# All ranks are processes of this host, so none of their communicators goes another way than is wanted.
+# All ranks are processes of this host, so all communicators must use the expected transport.
 case $variable in
   BLINK_PMPI_SHARED=0) way='blink: 0 communicators in shared memory, [1-9]' ;;
   *) way='blink: [1-9][0-9]* communicators in shared memory, 0 over messages' ;;
 esac
 [ -z "$calls" ] || grep -q "^$way" "$folder/report" || fail "expected: $way"
 case $variable in
-  *=[a-z]*) grep -q "${variable%=*} is '${variable#*=}'" "$folder/report" || fail "no complaint" ;;
+  *=[a-z]*) grep -q "${variable%=*} is '${variable#*=}'" "$folder/report" || fail "no report of the wrong value" ;;
 esac

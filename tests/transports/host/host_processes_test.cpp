@@ -104,7 +104,7 @@ TEST(host_processes, who_is_too_far_behind_is_named) {
   EXPECT_SAYS(texts[0], "has made 0 calls, process 0 has made 256");
 }
 
-TEST(host_processes, who_does_not_come_is_named_and_nobody_waits_twice) {
+TEST(host_processes, an_absent_process_is_named_and_no_process_waits_twice) {
   auto const texts =
       with_host_processes(3, std::chrono::milliseconds(1000), [](host_processes& all, int process) {
         (void)all.gather("first", process);

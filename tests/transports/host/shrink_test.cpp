@@ -80,7 +80,7 @@ TYPED_TEST(shrink, again_and_again) {
 }
 
 // The trees of six GPUs of a DGX-1, then those of the five that remain.
-TYPED_TEST(shrink, and_plans_anew_for_what_is_left_of_the_machine) {
+TYPED_TEST(shrink, and_plans_again_for_what_is_left_of_the_machine) {
   auto const schedule_for = [](std::vector<int> const& gpus) {
     auto const machine = blink::subset(blink::machines::dgx1v(), gpus);
     return blink::make_schedule(machine, blink::plan_direct(machine, {}));

@@ -215,7 +215,7 @@ TEST(split, who_leaves_a_part_is_missed_there) {
                 4, [](auto& comm) { return miss_who_left(comm, [] { raise(SIGKILL); }); }),
             killed);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15))
-      << "nobody waits for the deadline";
+      << "expected no rank to wait for the deadline";
 }
 
 }}  // namespace split_test

@@ -43,14 +43,14 @@ std::string run_rank(blink::thread_communicator<Transport, blink::lone_thread>& 
   try {
     blink_test::call_on(comm, planned, is_victim, entered);
   } catch (blink::collective_error const& failure) {
-    if (is_victim && !planned.is_mismatch()) return "told";  // after the peers had continued
+    if (is_victim && !planned.is_mismatch()) return "reported";  // after the peers had continued
     if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
     auto smaller = comm.shrink();
     if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
       return "shrunk to " + std::to_string(smaller.rank_count());
     }
     blink_test::call_again(smaller, planned);
-    return "told";
+    return "reported";
   }
   blink_test::fault.operations_left = -1;
   return "no fault";
@@ -77,7 +77,7 @@ bool inject(injection const& planned) {
   bool const happened =
       ends[planned.victim == 0 ? 1 : 0] != "no fault" && planned.what != harm::delay;
   EXPECT_TRUE(happened || planned.what <= harm::delay);
-  for (auto const& end : ends) EXPECT_EQ(end, happened ? "told" : "no fault");
+  for (auto const& end : ends) EXPECT_EQ(end, happened ? "reported" : "no fault");
   return happened;
 }
 

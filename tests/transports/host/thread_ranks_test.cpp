@@ -71,7 +71,7 @@ TYPED_TEST(threads, runs_once_at_a_time) {
 
 // A call equal to the one before is not checked again. Any difference is checked, and a refused
 // call is refused again.
-TYPED_TEST(threads, what_was_right_is_checked_anew_when_anything_differs) {
+TYPED_TEST(threads, what_was_right_is_checked_again_when_anything_differs) {
   auto const star = blink::star_schedule(2);
   auto const from_first = blink::flat_schedule(2, 0);
   for (int round = 0; round < 2; ++round) {  // a later communicator may have the address of an
@@ -256,7 +256,7 @@ TEST(wait_policy, has_a_deadline_whatever_comes_before_it) {
           if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
           blink::all_reduce(comm, blink::star_schedule(2), &data, &data, 1, blink::sum{});
         });
-        ADD_FAILURE() << "nobody has noticed";
+        ADD_FAILURE() << "no rank saw an error";
       } catch (blink::collective_error const& failure) {
         EXPECT_EQ(failure.peer, 1) << failure.what();
       }

@@ -43,14 +43,14 @@ std::string run_rank(communicator& comm, injection const& planned) {
   try {
     blink_test::call_on(comm, planned, is_victim, entered);
   } catch (blink::collective_error const& failure) {
-    if (is_victim && !planned.is_mismatch()) return "told";  // after the peers had continued
+    if (is_victim && !planned.is_mismatch()) return "reported";  // after the peers had continued
     if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
     auto smaller = comm.shrink();
     if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
       return "shrunk to " + std::to_string(smaller.rank_count());
     }
     blink_test::call_again(smaller, planned);
-    return "told";
+    return "reported";
   }
   return "no fault";
 }
@@ -84,7 +84,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
     // A rank that hung may find on waking that its peers have sent all that its last call needs.
     bool const is_hung = comm.rank() == planned.victim && !planned.is_mismatch();
     bool const ends_well = is_hung && way == 2 && mine == 0;
-    EXPECT_EQ(end, reported > 0 && !ends_well ? "told" : "no fault");
+    EXPECT_EQ(end, reported > 0 && !ends_well ? "reported" : "no fault");
     EXPECT_TRUE(reported > 0 || planned.what <= harm::delay);
     if (reported > 0) ++happened;
   }
@@ -115,7 +115,7 @@ std::string what_a_late_rank_hears(std::size_t count) {
   return heard;
 }
 
-TEST(mpi_late_ranks, hear_that_they_were_given_up_and_lend_nobody_anything) {
+TEST(mpi_late_ranks, learn_that_they_were_given_up_and_send_nothing_in_place) {
   for (std::size_t const count : {0U, 1U, 1000U, 100000U, 1000000U}) {
     SCOPED_TRACE(std::to_string(count) + " elements");
     EXPECT_NE(std::string::npos, what_a_late_rank_hears(count).find("rank 1"));
