@@ -101,7 +101,8 @@ template <class = when_used>
 /// Pre:    rank_count >= 2.
 template <class = when_used>
 [[nodiscard]] schedule send_to_next_schedule(int rank_count) {
-  expects(rank_count >= 2, "send_to_next_schedule: rank_count below 2, expected at least two ranks");
+  expects(rank_count >= 2,
+          "send_to_next_schedule: rank_count below 2, expected at least two ranks");
   std::vector<int> next(static_cast<std::size_t>(rank_count), -1);
   for (int rank = 0; rank + 1 < rank_count; ++rank) next[static_cast<std::size_t>(rank)] = rank + 1;
   return permute_schedule(next);

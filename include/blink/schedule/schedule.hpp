@@ -122,7 +122,7 @@ BLINK_COLD void validate_phase(schedule const& source, std::size_t tree, bool is
   for (auto const& route : routes) {
     for (int const link : route) {
       if (link < 0 || static_cast<std::size_t>(link) >= source.link_bytes_per_second.size()) {
-          fail({"a route names link ", link, " of ", source.link_bytes_per_second.size(), " links"});
+        fail({"a route names link ", link, " of ", source.link_bytes_per_second.size(), " links"});
       }
     }
   }
