@@ -213,7 +213,8 @@ TEST(device_processes, a_schedule_for_other_ranks_is_refused_on_all) {
   });
   EXPECT_SAYS(texts[0], "prepare: process 1 (process ");
   EXPECT_SAYS(texts[0], "refuses: ");
-  for (auto const& text : texts) EXPECT_SAYS(text, "schedule: for 3 ranks, expected the communicator's 2");
+  for (auto const& text : texts)
+    EXPECT_SAYS(text, "schedule: for 3 ranks, expected the communicator's 2");
 }
 
 /// The errors of the other processes after a fault in process 1 of 3, which comes after a

@@ -349,7 +349,7 @@ class device_schedule {
   std::vector<device_part> parts_;  // by device of this process
   std::vector<connection_offsets> connections_;
   std::vector<std::size_t> counter_bytes_, connection_bytes_;  // by place
-  reachable_memory<Devices> memory_;                     // counters, slots, tables
+  reachable_memory<Devices> memory_;                           // counters, slots, tables
 };
 
 }}  // namespace blink::BLINK_ABI
