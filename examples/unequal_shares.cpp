@@ -4,7 +4,6 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/planning.hpp>
-#include <blink/planning/constraints/plan_shares.hpp>
 
 #include <cstdio>
 #include <vector>
@@ -13,8 +12,9 @@ int main() {
   // Rank 0 has half of the data and rank 3 has none, as with a model that is not cut evenly.
   auto const machine = blink::only_links(
       blink::subset(blink::read_machine("data/dgx1v.xml"), {0, 1, 2, 3}), blink::link_kind::nvlink);
-  auto const plan =
-      blink::plan_shares(machine, {blink::collective::all_gather, {}, "exact"}, {3, 2, 1, 0});
+  blink::plan_request request{blink::collective::all_gather};
+  request.constraints.shares = {{0, 3}, {1, 2}, {2, 1}, {3, 0}};
+  auto const plan = blink::make_plan(machine, request);
   std::printf("%s GB/s, at most %s\n", plan.rate.to_text().c_str(), plan.bound.to_text().c_str());
 
   auto const trees = blink::make_schedule(machine, plan);

@@ -161,8 +161,8 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
 
 /// Throws input_error that names both of two options of which one would be ignored.
 void refuse_contradictions(plan_arguments const& options) {
-  auto hints = options.hints.options();
-  bool const cuts = std::exchange(hints.balance_switches, false);
+  auto const hints = options.hints.options();
+  bool const cuts = hints.balance_switches;
   bool const hinted = !hints.empty();
   auto const refuse = [](bool first, char const* one, bool second, char const* other) {
     if (!first || !second) return;
@@ -200,16 +200,16 @@ void run_plan(plan_arguments const& options) {
   request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
   auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
-  request.balance_switches = options.hints.options().balance_switches;
+  request.constraints = options.hints.options();
   if (!options.sizes.sizes.empty()) return show_sizes(machine, links, request, options.sizes);
   if (options.hints.frontier > 0) return show_frontier(machine, request, options.hints.frontier);
-  auto const hints = options.hints.options();
-  auto const p = hints.empty() ? checked_plan(machine, links, request)
-                               : plan_with_hints(machine, links, request, hints);
+  bool const hinted = !request.constraints.empty() || request.constraints.balance_switches;
+  auto const p =
+      hinted ? plan_with_hints(machine, links, request) : checked_plan(machine, links, request);
   print_plan(machine, p);
   bool const has_baselines =
       !is_point_to_point(p.collective) && p.collective != collective::barrier;
-  if (!p.trees.empty() && has_baselines && hints.empty()) {
+  if (!p.trees.empty() && has_baselines && !hinted) {
     print_comparison(machine, p, options.compare);
   }
   write_outputs(machine, p, options);

@@ -16,8 +16,8 @@
 
 namespace blink::tools {
 
-plan_options hint_options::options() const {
-  plan_options result;
+plan_constraints hint_options::options() const {
+  plan_constraints result;
   if (!file.empty()) result = read_hints_file(file);
   if (balance_switches) result.balance_switches = true;
   if (max_trees > 0) result.max_trees = max_trees;
@@ -55,9 +55,9 @@ void add_hint_options(CLI::App& command, hint_options& options) {
       ->check(positive_number());
 }
 
-plan plan_with_hints(topology const& machine, std::string const& links, plan_request const& request,
-                     plan_options const& options) {
-  auto result = plan_with_options(machine, request, options);
+plan plan_with_hints(topology const& machine, std::string const& links,
+                     plan_request const& request) {
+  auto result = make_restricted_plan(machine, request);
   result.plan.links = links;
   if (auto const report = check_plan(machine, result.plan); !report) {
     throw std::runtime_error("the plan with options does not pass the checker: " + *report.fault);
@@ -80,7 +80,7 @@ void show_frontier(topology const& machine, plan_request const& request, int mos
     throw input_error("--frontier: is for all_gather and reduce_scatter, not for " +
                       std::string(to_text(request.collective)));
   }
-  auto const bound = bound_of_shares(machine, request.collective, {}).bound;
+  auto const bound = prove_bound(machine, request.collective, 0).bound;
   std::printf("%s on %s, bound %s\n\n  %14s %20s %11s\n",
               std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
               in_words(bound, machine.unit).c_str(), "trees per root", "rate", "rate/bound");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/planning/constraints/plan_options.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
@@ -25,13 +24,13 @@ struct hint_options {
   bool balance_switches = false;
 
   /// The file's options, those of the command line before them. Throws input_error.
-  [[nodiscard]] plan_options options() const;
+  [[nodiscard]] plan_constraints options() const;
 };
 void add_hint_options(CLI::App& command, hint_options& options);
 
 /// A plan with options that the checker accepts. Prints what each restriction costs.
 [[nodiscard]] plan plan_with_hints(topology const& machine, std::string const& links,
-                                   plan_request const& request, plan_options const& options);
+                                   plan_request const& request);
 
 /// Prints the rate for each number of trees a root that is worth having.
 void show_frontier(topology const& machine, plan_request const& request, int most);

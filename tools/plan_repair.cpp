@@ -2,7 +2,7 @@
 #include "plan_repair.hpp"
 
 #include <blink/planning/check/check_plan.hpp>
-#include <blink/planning/constraints/repair_plan.hpp>
+#include <blink/planning/repair_plan.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 
 #include "arguments.hpp"

@@ -234,7 +234,7 @@ TEST(bad_input, wrong_machines_are_refused) {
         plan_request const request{kind, {}, std::string(each.name)};
         EXPECT_THROW((void)make_plan(machine, request), input_error);
       }
-      EXPECT_THROW((void)plan_with_options(machine, {kind, {}, "exact"}, {}), input_error);
+      EXPECT_THROW((void)make_restricted_plan(machine, {kind}), input_error);
     }
   }
 }
@@ -311,11 +311,12 @@ TEST(bad_input, hints_that_contradict_are_refused) {
   auto const machine = test::direct_machine(test::dgx1v_matrix(1));
   for (auto const kind : all_collectives()) {
     SCOPED_TRACE(to_text(kind));
-    auto const request = request_of(machine, kind, "exact");
-    auto const refused = [&](plan_options const& options) {
-      EXPECT_THROW((void)plan_with_options(machine, request, options), input_error);
+    auto request = request_of(machine, kind, "exact");
+    auto const refused = [&](plan_constraints const& options) {
+      request.constraints = options;
+      EXPECT_THROW((void)make_plan(machine, request), input_error);
     };
-    plan_options options;
+    plan_constraints options;
     options.forbidden_links = options.required_links = {{0, 1}};
     refused(options);
     options = {};
@@ -351,7 +352,8 @@ TEST(bad_input, hints_that_contradict_are_refused) {
       options.forbidden_links.emplace_back(0, other);
       options.forbidden_links.emplace_back(other, 0);
     }
-    EXPECT_THROW((void)plan_with_options(machine, request, options), planning_error);
+    request.constraints = options;
+    EXPECT_THROW((void)make_plan(machine, request), planning_error);
   }
 }
 

@@ -3,7 +3,7 @@
 // part of the project; without them these tests are skipped.
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/prove_bound.hpp>
+#include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/copying_switches.hpp>
 #include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/readers/read_machine.hpp>

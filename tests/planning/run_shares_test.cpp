@@ -4,9 +4,7 @@
 
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/planning/check/check_plan.hpp>
-#include <blink/planning/constraints/plan_fixed_trees.hpp>
-#include <blink/planning/constraints/plan_shares.hpp>
-#include <blink/planning/constraints/restricted_plan.hpp>
+#include <blink/planning/make_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
@@ -38,13 +36,13 @@ using blink_test::unequal_case;
 /// The plan for shares by rank, with so many trees a root; 0: any number.
 blink::plan planned_shares(blink::topology const& machine, collective kind,
                            std::vector<std::int64_t> const& shares, int trees_per_root = 0) {
-  blink::plan_options options;
+  blink::plan_request request{kind};
   for (std::size_t i = 0; i < shares.size(); ++i) {
     auto const at = static_cast<std::size_t>(machine.rank_positions()[i]);
-    options.shares[machine.nodes[at].id] = shares[i];
+    request.constraints.shares[machine.nodes[at].id] = shares[i];
   }
-  if (trees_per_root > 0) options.trees_per_root = trees_per_root;
-  return blink::plan_with_options(machine, {kind}, options).plan;
+  if (trees_per_root > 0) request.constraints.trees_per_root = trees_per_root;
+  return blink::make_plan(machine, request);
 }
 
 /// What the plan asks of each link, by node ids.
@@ -187,11 +185,11 @@ TEST(run_shares, ranks_without_a_share_get_a_tree) {
   for (auto const kind : {collective::all_gather, collective::reduce_scatter}) {
     blink::plan_request request;
     request.collective = kind;
-    blink::plan_options options;
+    auto& options = request.constraints;
     options.shares = {{0, 3}, {1, 0}, {3, 2}};
     options.forwarding_ranks = {2};
     options.forbidden_links = {{1, 0}, {0, 1}};
-    auto const planned = blink::plan_with_options(machine, request, options).plan;
+    auto const planned = blink::make_plan(machine, request);
     ASSERT_EQ(planned.ranks, (std::vector<int>{0, 1, 3}));
     auto const plan = blink::make_schedule(machine, planned, 1e9);
     ASSERT_EQ(plan.trees.size(), planned.trees.size() + 1);

@@ -1,165 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/core/error.hpp>
-#include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/detail/supplied_graph.hpp>
+#include <blink/planning/constraints/restricted_plan.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/planners/plan_barrier.hpp>
-#include <blink/planning/planners/plan_binomial.hpp>
-#include <blink/planning/planners/plan_blink.hpp>
-#include <blink/planning/planners/plan_butterfly.hpp>
-#include <blink/planning/planners/plan_direct.hpp>
-#include <blink/planning/planners/plan_double_tree.hpp>
-#include <blink/planning/planners/plan_flows.hpp>
-#include <blink/planning/planners/plan_gather.hpp>
-#include <blink/planning/planners/plan_hierarchical_ring.hpp>
-#include <blink/planning/planners/plan_hybrid.hpp>
-#include <blink/planning/planners/plan_joint.hpp>
-#include <blink/planning/planners/plan_one_hop.hpp>
-#include <blink/planning/planners/plan_pcie_ring.hpp>
-#include <blink/planning/planners/plan_ring.hpp>
-#include <blink/planning/planners/plan_switch.hpp>
-#include <blink/planning/planners/plan_three_phase.hpp>
-#include <blink/planning/planners/plan_two_phases.hpp>
-#include <blink/planning/planners/without_egress_excess.hpp>
-#include <blink/planning/prove_bound.hpp>
+#include <blink/planning/planners/planners.hpp>
 #include <blink/topology/topology.hpp>
-
-#include <array>
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <utility>
 
 namespace blink { inline namespace BLINK_ABI {
 
-namespace detail {
-
-/// Returns an optimal plan on any machine, by the algorithm that suits it.
-[[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
-  if (request.collective == collective::barrier) return plan_barrier(machine, request);
-  if (request.collective == collective::gather || request.collective == collective::scatter) {
-    return plan_gather(machine, request);
-  }
-  if (is_point_to_point(request.collective)) return plan_flows(machine, request);
-  bool const all_reduce = request.collective == collective::all_reduce;
-  if (all_reduce && has_copying_switches(machine)) return plan_joint(machine, request);
-  if (to_star(machine)) return plan_switch(machine, request);
-  bool const direct = used_switches(machine).empty();
-  constexpr std::size_t many_ranks = 64;  // joint trees would be fewer, but take long to find
-  if (all_reduce && (!direct || machine.rank_positions().size() > many_ranks)) {
-    if (auto two_phases = plan_two_phases(machine, request)) return std::move(*two_phases);
-  }
-  // Both planners are exact. The first takes less time for many ranks, the second finds fewer trees
-  // for few ranks.
-  constexpr std::size_t few_ranks = 8;
-  if (all_reduce && (!direct || machine.rank_positions().size() > few_ranks)) {
-    return plan_joint(machine, request);
-  }
-  if (all_reduce || !request.balance_switches) return plan_direct(machine, request);
-  auto result = plan_direct(without_egress_excess(machine, request), request);
-  if (result.trees.empty()) return result;
-  auto proven = prove_bound(machine, result.collective, result.trees.front().root);
-  result.bound = proven.bound;
-  result.proof = std::move(proven.proof);
-  return result;
-}
-
-/// A planner of collectives without a reduce of their own; see `plan_forward`.
-template <plan (*Make)(topology const&, plan_request const&)>
-[[nodiscard]] plan forward_only(topology const& machine, plan_request const& request) {
-  return plan_forward(machine, request, Make);
-}
-
-}  // namespace detail
-
-/// The collectives that the planner `exact` plans.
-inline constexpr collective_set exact_collectives{
-    collective::broadcast,      collective::reduce,  collective::all_reduce, collective::all_gather,
-    collective::reduce_scatter, collective::gather,  collective::scatter,    collective::all_to_all,
-    collective::send_to_next,   collective::permute, collective::barrier};
-
-/// All planners, in the order in which they are listed. To add a planner, add a line.
-inline constexpr std::array planners{
-    planner{planned_by::exact, "optimal, on any machine", detail::forward_only<detail::plan_exact>,
-            exact_collectives, true},
-    planner{planned_by::approximate, "near the optimum, with a stated gap: large uneven machines",
-            plan_approximate, collective_set{collective::all_reduce}, true},
-    planner{planned_by::blink, "multiplicative weights, then few trees (the Blink paper)",
-            detail::forward_only<plan_blink>, free_root_collectives},
-    planner{planned_by::one_hop, "a star for each rank's share; broadcast in two hops",
-            plan_one_hop, spanning_collectives},
-    planner{planned_by::three_phase, "optimal trees in each server, one hop among servers",
-            detail::forward_only<plan_three_phase>, spanning_collectives},
-    planner{planned_by::hybrid, "the optima on two kinds of link, used at once", plan_hybrid,
-            spanning_collectives},
-    planner{planned_by::ring, "directed rings, over switches one for each NIC", plan_ring,
-            spanning_collectives},
-    planner{planned_by::pcie_ring, "one ring by any route: what ring libraries fall back to",
-            plan_pcie_ring, spanning_collectives},
-    planner{planned_by::hierarchical_ring, "rings among servers and inside them",
-            plan_hierarchical_ring, spanning_collectives},
-    planner{planned_by::double_tree, "two binary trees in rank order", plan_double_tree,
-            free_root_collectives},
-    planner{planned_by::box_tree, "double binary trees among servers, chains inside", plan_box_tree,
-            free_root_collectives},
-    planner{planned_by::binomial, "binomial trees in rank order", plan_binomial,
-            spanning_collectives},
-    planner{planned_by::bine, "binomial trees of shorter reach (powers of -2)", plan_bine,
-            spanning_collectives},
-    planner{planned_by::recursive_halving_doubling, "butterfly, near partners first down",
-            plan_recursive_halving_doubling, shared_root_collectives},
-    planner{planned_by::rabenseifner, "butterfly, far partners first down", plan_rabenseifner,
-            shared_root_collectives},
-};
-
-/// The names of `planners`, in the same order.
-inline constexpr auto planner_names = [] {
-  std::array<std::string_view, planners.size()> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = planners[i].name;
-  return names;
-}();
-
-/// The planner of this name.
-/// Throws: input_error that lists the names, for any other text.
-[[nodiscard]] inline planner const& planner_named(std::string_view name) {
-  std::string known;
-  for (auto const& each : planners) {
-    if (each.name == name) return each;
-    known += (known.empty() ? "" : ", ") + std::string(each.name);
-  }
-  throw input_error("unknown planner '" + std::string(name) + "', expected one of " + known);
-}
-
-/// Plans a collective over all ranks of a machine, by the planner of the request.
+/// Plans a collective over all ranks of a machine, by the planner of the request and within
+/// its constraints.
 ///
 /// machine: the allocation: call `subset` first, and `only_links` to leave links unused.
 /// Post:    passes `check_plan`; `bound` and `proof` belong to the machine and do not depend on the
 ///          planner, so rate / bound is the quality of the plan.
 /// Throws:  input_error for an unknown planner, a root that is not a rank, or an invalid machine;
 ///          planning_error with the reason if the planner finds no plan.
+///          With constraints also as `make_restricted_plan`.
 [[nodiscard]] inline plan make_plan(topology const& machine, plan_request const& request) {
+  if (!request.constraints.empty()) return make_restricted_plan(machine, request).plan;
   validate(machine);
-  if (request.root) {
-    int const at = machine.position_of(*request.root);
-    if (at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::rank) {
-      throw input_error("root " + std::to_string(*request.root) +
-                        " is not one of the ranks, expected one of them or the best one");
-    }
-  }
-  auto const& chosen = planner_named(request.planner);
-  require_planned(chosen.name, chosen.collectives, request);
-  auto result = chosen.make(machine, request);
-  if (!chosen.proves && !result.trees.empty()) {
-    auto const proven = prove_bound(machine, result.collective, result.trees.front().root);
-    result.bound = proven.bound;
-    result.proof = proven.proof;
-  }
-  return result;
+  return detail::plan_unrestricted(machine, request);
 }
 
 }}  // namespace blink::BLINK_ABI

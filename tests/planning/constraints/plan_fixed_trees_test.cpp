@@ -94,11 +94,11 @@ TEST(plan_fixed_trees, are_the_values_of_the_frontier) {
   EXPECT_NEAR(share.at(1), 0.78, 0.005);
   EXPECT_NEAR(share.at(2), 0.93, 0.005);
   EXPECT_NEAR((tree_count_frontier(machines::dgx_a100(2), request, 1).front().rate /
-               bound_of_shares(machines::dgx_a100(2), request.collective, {}).bound)
+               prove_bound(machines::dgx_a100(2), request.collective, 0).bound)
                   .to_double(),
               0.989, 0.0005);
   auto const h100 = tree_count_frontier(machines::dgx_h100(2), request, 4);
-  auto const best = bound_of_shares(machines::dgx_h100(2), request.collective, {}).bound;
+  auto const best = prove_bound(machines::dgx_h100(2), request.collective, 0).bound;
   ASSERT_EQ(h100.size(), 2U);
   EXPECT_NEAR((h100[0].rate / best).to_double(), 0.964, 0.0005);
   EXPECT_EQ(h100[1].rate, best);

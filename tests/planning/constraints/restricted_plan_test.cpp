@@ -2,6 +2,7 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/constraints/read_hints.hpp>
 #include <blink/planning/constraints/restricted_plan.hpp>
+#include <blink/planning/make_plan.hpp>
 #include <blink/topology/machines.hpp>
 
 #include "support/all_trees.hpp"
@@ -23,10 +24,16 @@ namespace restricted_plan_test { namespace {
 
 using namespace blink;
 
+/// The request with constraints.
+plan_request with(plan_request request, plan_constraints const& constraints) {
+  request.constraints = constraints;
+  return request;
+}
+
 /// Plans, and holds the plan against the checker and the options against the plan.
 restricted_plan sound_plan(topology const& machine, plan_request const& request,
-                           plan_options const& options) {
-  auto result = plan_with_options(machine, request, options);
+                           plan_constraints const& options) {
+  auto result = make_restricted_plan(machine, with(request, options));
   auto const& p = result.plan;
   EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "");
   if (options.max_trees) {
@@ -89,11 +96,11 @@ TEST(restricted_plan, height_is_as_good_as_all_trees_of_that_height) {
     int const root = c.machine.nodes.front().id;
     for (int most = 1; most <= 4; ++most) {
       auto const trees = all_shallow_trees(c.graph, 0, most);
-      plan_options options;
+      plan_constraints options;
       options.max_height = most;
       plan_request const request{collective::broadcast, root, "exact"};
       if (trees.empty()) {
-        EXPECT_THROW((void)plan_with_options(c.machine, request, options), planning_error);
+        EXPECT_THROW((void)make_restricted_plan(c.machine, with(request, options)), planning_error);
         continue;
       }
       auto const best = detail::pack_listed(c.capacity, trees).rate;
@@ -118,7 +125,7 @@ TEST(restricted_plan, few_trees_are_nearly_as_good_as_any_few_trees) {
           best = std::max(best, detail::pack_listed(c.capacity, {trees[i], trees[j]}).rate);
         }
       }
-      plan_options options;
+      plan_constraints options;
       options.max_trees = most;
       auto const found = sound_plan(c.machine, request, options).plan.rate;
       EXPECT_LE(found, best);
@@ -142,11 +149,11 @@ TEST(restricted_plan, whole_weights_are_the_smallest_cut_of_whole_capacities) {
       std::vector<std::int64_t> capacity;
       for (auto const& l : whole.links) capacity.push_back(l.capacity);
       auto const cut = rooted_connectivity(whole, capacity, 0, whole.rank_positions()).value;
-      plan_options options;
+      plan_constraints options;
       options.weight_unit = unit;
       plan_request const request{collective::broadcast, root, "exact"};
       if (cut == 0) {
-        EXPECT_THROW((void)plan_with_options(machine, request, options), planning_error);
+        EXPECT_THROW((void)make_restricted_plan(machine, with(request, options)), planning_error);
         continue;
       }
       EXPECT_EQ(sound_plan(machine, request, options).plan.rate, rational(cut * unit));
@@ -155,19 +162,19 @@ TEST(restricted_plan, whole_weights_are_the_smallest_cut_of_whole_capacities) {
 }
 
 rational rate_of(topology const& machine, collective kind, std::optional<int> root,
-                 plan_options const& options) {
+                 plan_constraints const& options) {
   return sound_plan(machine, {kind, root, "exact"}, options).plan.rate;
 }
 
 TEST(restricted_plan, known_values_of_dgx1) {
   auto const machine = machines::dgx1v();
-  plan_options low;
+  plan_constraints low;
   low.max_height = 4;
   low.weight_unit = 25;
   EXPECT_EQ(rate_of(machine, collective::broadcast, 0, low), rational(150));
   low.max_height = 3;
   EXPECT_EQ(rate_of(machine, collective::broadcast, 0, low), rational(125));
-  plan_options whole;
+  plan_constraints whole;
   whole.weight_unit = 25;
   auto const integral = sound_plan(machine, {collective::all_reduce, {}, "exact"}, whole).plan;
   EXPECT_EQ(integral.rate, rational(75));  // 87.5 % of 600/7
@@ -183,11 +190,11 @@ TEST(restricted_plan, the_bound_is_that_of_the_root_that_is_taken) {
     SCOPED_TRACE(seed);
     auto const machine = test::make_random_machine(seed, 4, 0, 6, 9);
     for (auto const kind : {collective::broadcast, collective::reduce}) {
-      plan_options low;
+      plan_constraints low;
       low.max_height = 2;
       std::optional<plan> found;
       try {
-        found = plan_with_options(machine, {kind, {}, "exact"}, low).plan;
+        found = make_restricted_plan(machine, with({kind, {}, "exact"}, low)).plan;
       } catch (planning_error const&) {  // no rank reaches all, or none so low
         continue;
       }
@@ -201,22 +208,23 @@ TEST(restricted_plan, the_bound_is_that_of_the_root_that_is_taken) {
 
 TEST(restricted_plan, units_may_be_much_finer_than_what_is_gained) {
   auto const machine = machines::ring(4);
-  plan_options fine;
+  plan_constraints fine;
   fine.weight_unit = rational(1, 1'000'000'000);
-  auto const result = plan_with_options(machine, {collective::all_reduce, {}, "exact"}, fine);
+  auto const result =
+      make_restricted_plan(machine, with({collective::all_reduce, {}, "exact"}, fine));
   EXPECT_EQ(check_plan(machine, result.plan).fault.value_or(""), "");
   EXPECT_GE(result.plan.rate, result.plan.bound * rational(9, 10));
 }
 
 TEST(restricted_plan, five_trees_of_dgx1_reduce_at95_percent) {
-  plan_options few;
+  plan_constraints few;
   few.max_trees = 5;
   EXPECT_GE(rate_of(machines::dgx1v(), collective::all_reduce, {}, few),
             rational(600, 7) * rational(94, 100));
 }
 
 TEST(restricted_plan, low_all_gather_trees_of_dgx1) {
-  plan_options options;
+  plan_constraints options;
   options.max_height = 2;
   EXPECT_EQ(rate_of(machines::dgx1v(), collective::all_gather, {}, options), rational(1200, 7));
   options.max_trees = 16;
@@ -232,7 +240,7 @@ TEST(restricted_plan, any_options_on_random_machines_are_respected_or_refused) {
     std::mt19937 random(seed);
     auto const machine = test::make_random_machine(seed, 3 + seed % 3, seed % 3, 6);
     auto const ranks = machine.rank_positions();
-    plan_options options;
+    plan_constraints options;
     auto const& some = machine.links[random() % machine.links.size()];
     std::pair const ends(machine.nodes[static_cast<std::size_t>(some.tail)].id,
                          machine.nodes[static_cast<std::size_t>(some.head)].id);
@@ -256,7 +264,7 @@ TEST(restricted_plan, any_options_on_random_machines_are_respected_or_refused) {
 
 TEST(restricted_plan, forbidden_links_and_relays_change_the_machine) {
   auto const machine = machines::dgx1v();
-  plan_options options;
+  plan_constraints options;
   options.forbidden_links = {{0, 3}, {3, 0}};
   auto changed = machine;
   std::erase_if(changed.links, [](blink::link const& l) {
@@ -269,7 +277,7 @@ TEST(restricted_plan, forbidden_links_and_relays_change_the_machine) {
     EXPECT_EQ(found.steps[0].rate, make_plan(machine, {kind, 0, "exact"}).rate);
     EXPECT_EQ(found.steps[1].restriction, "forbidden_links");
   }
-  plan_options forwarding;
+  plan_constraints forwarding;
   forwarding.forwarding_ranks = {3, 5};
   changed = machine;
   changed.nodes[3].kind = changed.nodes[5].kind = node_kind::switch_node;
@@ -281,7 +289,7 @@ TEST(restricted_plan, forbidden_links_and_relays_change_the_machine) {
 TEST(restricted_plan, required_links_are_used_at_little_cost) {
   auto const machine =
       test::direct_machine({{0, 4, 4, 1}, {4, 0, 4, 1}, {4, 4, 0, 1}, {1, 1, 1, 0}});
-  plan_options options;
+  plan_constraints options;
   options.required_links = {{3, 0}};
   auto const found = sound_plan(machine, {collective::broadcast, 1, "exact"}, options);
   EXPECT_GE(found.plan.rate, rational(2));
@@ -290,7 +298,7 @@ TEST(restricted_plan, required_links_are_used_at_little_cost) {
 
 TEST(restricted_plan, symmetries_make_loads_equal) {
   auto machine = machines::ring(6);
-  plan_options options;
+  plan_constraints options;
   std::map<int, int> turn;
   for (int i = 0; i < 6; ++i) turn[i] = (i + 1) % 6;
   options.symmetries = {turn};
@@ -302,16 +310,18 @@ TEST(restricted_plan, symmetries_make_loads_equal) {
     EXPECT_EQ(amount, (load.at({(ends.first + 1) % 6, (ends.second + 1) % 6})));
   }
   options.symmetries = {{{0, 1}, {1, 0}}};
-  EXPECT_THROW((void)plan_with_options(machine, {}, options), input_error);  // 0-5 goes to 1-5
+  EXPECT_THROW((void)make_restricted_plan(machine, with({}, options)),
+               input_error);  // 0-5 goes to 1-5
   options.symmetries = {turn};
-  EXPECT_THROW((void)plan_with_options(machine, {collective::broadcast, 0, "exact"}, options),
-               input_error);
+  EXPECT_THROW(
+      (void)make_restricted_plan(machine, with({collective::broadcast, 0, "exact"}, options)),
+      input_error);
 }
 
 /// The text of the error that the options cause.
-std::string complaint(plan_request const& request, plan_options const& options) {
+std::string complaint(plan_request const& request, plan_constraints const& options) {
   try {
-    (void)plan_with_options(machines::dgx1v(), request, options);
+    (void)make_restricted_plan(machines::dgx1v(), with(request, options));
   } catch (input_error const& reason) {
     return reason.what();
   }
@@ -325,7 +335,7 @@ TEST(restricted_plan, contradictions_are_named) {
   plan_request const reduce{collective::all_reduce, {}, "exact"};
   plan_request const from_3{collective::broadcast, 3, "exact"};
   plan_request const gather{collective::all_gather, {}, "exact"};
-  plan_options o;
+  plan_constraints o;
   o.forbidden_links = o.required_links = {{0, 3}};
   has(complaint(reduce, o), "link 0 -> 3 is both forbidden and required");
   o = {};
@@ -366,7 +376,7 @@ TEST(restricted_plan, contradictions_name_both_hints) {
   plan_request const from_3{collective::broadcast, 3, "exact"};
   plan_request const to_3{collective::reduce, 3, "exact"};
   plan_request const gather{collective::all_gather, {}, "exact"};
-  plan_options o;
+  plan_constraints o;
   o.trees_per_root = 2;
   o.weight_unit = 25;
   has(complaint(gather, o), {"trees_per_root and weight_unit"});
@@ -401,7 +411,7 @@ TEST(restricted_plan, contradictions_name_both_hints) {
     if (l.head == 5) o.forbidden_links.emplace_back(l.tail, l.head);
   }
   try {
-    (void)plan_with_options(machines::dgx1v(), from_3, o);
+    (void)make_restricted_plan(machines::dgx1v(), with(from_3, o));
     FAIL() << "expected planning_error";
   } catch (planning_error const& reason) {
     has(reason.what(), {"forbidden_links", "no route leads from rank 3"});
@@ -411,7 +421,7 @@ TEST(restricted_plan, contradictions_name_both_hints) {
 TEST(restricted_plan, symmetries_keep_the_other_hints) {
   std::map<int, int> turn;
   for (int i = 0; i < 6; ++i) turn[i] = (i + 1) % 6;
-  plan_options options;
+  plan_constraints options;
   options.symmetries = {turn};
   options.trees_per_root = 1;
   try {
@@ -439,7 +449,7 @@ TEST(restricted_plan, shapes_on_machines_with_surplus) {
     auto const kind = static_cast<collective>(std::array{0, 1, 3, 4}[seed % 4]);
     if (seed % 2 == 1) machine = detail::reversed(std::move(machine));
     plan_request request{kind, machine.nodes.front().id, "exact"};
-    plan_options options;
+    plan_constraints options;
     if (has_equal_roots(kind)) {
       options.shares[machine.nodes.front().id] = 2;
       if (seed % 8 > 3) options.trees_per_root = 2;
@@ -447,7 +457,7 @@ TEST(restricted_plan, shapes_on_machines_with_surplus) {
       options.max_height = 2;
     }
     try {
-      (void)plan_with_options(machine, request, options);
+      (void)make_restricted_plan(machine, with(request, options));
     } catch (unbalanced_switch const&) {
       ++refused;
     } catch (planning_error const&) {  // no tree is as low

@@ -2,7 +2,7 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
-#include <blink/planning/prove_bound.hpp>
+#include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/copying_switches.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>

@@ -68,7 +68,7 @@ TEST(without_egress_excess, is_the_best_forwarding_plan) {
     } catch (unbalanced_switch const&) {
       ++refused;
     }
-    request.balance_switches = true;
+    request.constraints.balance_switches = true;
     auto const p = make_plan(machine, request);
     EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "");
     EXPECT_EQ(p.bound, prove_bound(machine, kind, root).bound);
@@ -164,7 +164,7 @@ TEST(without_egress_excess, a_known_loss) {
       EXPECT_NE(text.find(part), std::string::npos) << text;
     }
   }
-  request.balance_switches = true;
+  request.constraints.balance_switches = true;
   auto const p = make_plan(machine, request);
   EXPECT_EQ(p.bound, rational(4));
   EXPECT_EQ(p.rate, rational(7, 3));
@@ -198,7 +198,7 @@ TEST(without_egress_excess, circles_of_switches) {
                    {1, 0, 5},
                    {2, 0, 5}};
   plan_request request{collective::broadcast, 0, "exact"};
-  request.balance_switches = true;
+  request.constraints.balance_switches = true;
   auto const p = make_plan(machine, request);
   EXPECT_EQ(p.bound, rational(2));
   EXPECT_EQ(p.rate, rational(1));  // 2 units come in, each rank needs its own

@@ -120,7 +120,7 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
                                            std::int64_t k, std::vector<std::int64_t> shares = {}) {
   expects(k >= 1, "plan_fixed_trees: at least one tree a root");
   shares = detail::reduced_shares(machine, std::move(shares));
-  plan result = bound_of_shares(machine, request.collective, shares);
+  auto result = detail::plan_of_shares(machine, request, shares);
   if (result.ranks.size() < 2) return result;
   rational all;
   for (auto const s : shares) all += s;
@@ -147,7 +147,7 @@ struct tree_count_rate {
   auto const forward =
       request.collective == collective::reduce_scatter ? detail::reversed(machine) : machine;
   shares = detail::reduced_shares(machine, std::move(shares));
-  auto const bound = bound_of_shares(forward, collective::all_gather, shares).bound;
+  auto const bound = prove_bound(forward, collective::all_gather, 0, shares).bound;
   std::vector<tree_count_rate> result;
   if (machine.rank_positions().size() < 2) return result;
   rational all;

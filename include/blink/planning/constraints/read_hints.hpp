@@ -6,8 +6,8 @@
 #include <blink/core/detail/json_fields.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/planning/constraints/plan_options.hpp>
 #include <blink/planning/plan/plan_file.hpp>
+#include <blink/planning/plan/plan_request.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -48,12 +48,12 @@ namespace detail {
 
 }  // namespace detail
 
-/// Reads options for a plan from JSON. Unlike in plan files, keys that are not known are errors: a
+/// Reads constraints of a plan from JSON. Unlike in plan files, keys that are not known are errors: a
 /// hint that is misspelt would be ignored.
 ///
 /// file: the name to show in errors.
 /// Throws: input_error with the line (malformed text) or the field, and what was expected.
-[[nodiscard]] inline plan_options read_hints(std::string_view text, std::string const& file) {
+[[nodiscard]] inline plan_constraints read_hints(std::string_view text, std::string const& file) {
   detail::plan_reader const read(file);
   auto const document = read.document(text, "hints", "blink_hints", hints_format);
   constexpr std::array<std::string_view, 11> keys{
@@ -66,7 +66,7 @@ namespace detail {
     for (auto const each : keys) known += (known.empty() ? "" : ", ") + std::string(each);
     read.fail(key.substr(0, 40), "unknown key, expected one of " + known);
   }
-  plan_options result;
+  plan_constraints result;
   for (auto const& [key, option] :
        {std::pair("max_trees", &result.max_trees), std::pair("max_height", &result.max_height),
         std::pair("trees_per_root", &result.trees_per_root)}) {
@@ -101,7 +101,7 @@ namespace detail {
 }
 
 /// Reads hints from a file. Throws: input_error.
-[[nodiscard]] inline plan_options read_hints_file(std::string const& file) {
+[[nodiscard]] inline plan_constraints read_hints_file(std::string const& file) {
   return read_hints(detail::file_text(file, "hints"), file);
 }
 

@@ -6,12 +6,12 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/constraints/detail/shaped_candidates.hpp>
-#include <blink/planning/constraints/plan_options.hpp>
 #include <blink/planning/constraints/plan_shares.hpp>
-#include <blink/planning/make_plan.hpp>
+#include <blink/planning/constraints/restricted_machine.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/detail/symmetric_plan.hpp>
+#include <blink/planning/planners/planners.hpp>
 #include <blink/planning/planners/without_egress_excess.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -35,7 +35,7 @@ struct restriction_step {
   rational bound;           ///< no plan with these restrictions is faster; proven
 };
 
-/// A plan that respects options, and what each of them cost.
+/// A plan that respects constraints, and what each of them costs.
 struct restricted_plan {
   blink::plan plan;
   std::vector<restriction_step> steps;  ///< the first without restrictions, the last the plan's
@@ -45,18 +45,19 @@ namespace detail {
 
 /// The best plan without a shape.
 [[nodiscard]] inline plan free_plan(topology const& machine, shaped_request const& wanted) {
-  if (wanted.shares.empty()) return make_plan(machine, wanted.request);
-  if (!wanted.request.balance_switches) return plan_shares(machine, wanted.request, wanted.shares);
+  if (wanted.shares.empty()) return plan_unrestricted(machine, wanted.request);
+  if (!wanted.request.constraints.balance_switches)
+    return plan_shares(machine, wanted.request, wanted.shares);
   auto result = plan_shares(without_egress_excess(machine, wanted.request, wanted.shares),
                             wanted.request, wanted.shares);
-  auto const proven = bound_of_shares(machine, wanted.request.collective, wanted.shares);
+  auto const proven = prove_bound(machine, wanted.request.collective, 0, wanted.shares);
   result.bound = proven.bound;
   result.proof = proven.proof;
   return result;
 }
 
 /// In words, but for the height.
-[[nodiscard]] inline std::string shape_in_words(plan_options const& options) {
+[[nodiscard]] inline std::string shape_in_words(plan_constraints const& options) {
   std::vector<std::string> parts;
   if (options.weight_unit) parts.push_back("weight_unit " + options.weight_unit->to_text());
   if (options.trees_per_root) {
@@ -74,7 +75,7 @@ namespace detail {
 [[nodiscard]] inline plan shaped_plan(topology const& machine, topology const& splittable,
                                       shaped_request const& wanted, plan free,
                                       std::vector<restriction_step>& steps) {
-  auto const& options = wanted.options;
+  auto const& options = wanted.request.constraints;
   if (free.trees.empty() || has_shape(free, options)) {
     if (options.max_height) {
       steps.push_back({"max_height " + std::to_string(*options.max_height), free.rate, free.bound});
@@ -98,7 +99,7 @@ namespace detail {
       other.root = free.trees.front().root;
     }
     try {
-      candidates.push_back(make_plan(machine, other));
+      candidates.push_back(plan_unrestricted(machine, other));
     } catch (planning_error const&) {  // it plans direct links only
     }
   }
@@ -110,7 +111,7 @@ namespace detail {
       steps.push_back({"max_height " + std::to_string(*options.max_height), reached.rate, bound});
     } else {  // lower trees, if they are as good
       auto lower = wanted;
-      lower.options.max_height = max_height(free);
+      lower.request.constraints.max_height = max_height(free);
       add_packed_plan(machine, lower, free, candidates);
     }
   }
@@ -151,7 +152,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans a collective with options: limits on trees, heights and weights, forbidden and required
+/// As `make_plan` for a request with constraints, and what each constraint costs: limits on trees, heights and weights, forbidden and required
 /// links, ranks that only forward, unequal shares, k trees a root, symmetries.
 ///
 /// Forbidden links and switches change the machine, and the plan is as good as without options on
@@ -168,14 +169,12 @@ namespace detail {
 ///         shares; its bound is the one without options for the shape of trees.
 /// Throws: input_error for options that contradict each other, the request or the machine;
 ///         planning_error if no plan was found.
-[[nodiscard]] inline restricted_plan plan_with_options(topology const& machine,
-                                                       plan_request const& request,
-                                                       plan_options const& options) {
+[[nodiscard]] inline restricted_plan make_restricted_plan(topology const& machine,
+                                                          plan_request const& request) {
   validate(machine);
-  auto given = restricted_machine(machine, request, options);
-  detail::shaped_request wanted{request, options, {}};
-  bool const balances_switches = request.balance_switches || options.balance_switches;
-  wanted.request.balance_switches = balances_switches;
+  auto const& options = request.constraints;
+  auto const given = restricted_machine(machine, request);
+  detail::shaped_request wanted{request, {}};
   if (!options.shares.empty()) {
     for (int const at : given.rank_positions()) {
       auto const found = options.shares.find(given.nodes[static_cast<std::size_t>(at)].id);
@@ -194,22 +193,21 @@ namespace detail {
                       " has its own trees; limits on trees and shares need the planner exact");
   }
   restricted_plan result;
-  auto const as_given = wanted.request;
   // Other planners than the exact one plan every collective as it is.
   auto const planned = [&](topology const& on, auto const& make) {
     auto const with = [&](topology const& forward, plan_request const& as) {
       wanted.request = as;
       return make(forward);
     };
-    return request.planner == planned_by::exact ? detail::plan_forward(on, as_given, with)
-                                                : with(on, as_given);
+    return request.planner == planned_by::exact ? detail::plan_forward(on, request, with)
+                                                : with(on, request);
   };
   if (!options.forbidden_links.empty()) {
-    auto without = options;
-    without.forbidden_links.clear();
-    without.required_links.clear();
-    without.symmetries.clear();
-    auto const p = planned(restricted_machine(machine, request, without),
+    auto without = request;
+    without.constraints.forbidden_links.clear();
+    without.constraints.required_links.clear();
+    without.constraints.symmetries.clear();
+    auto const p = planned(restricted_machine(machine, without),
                            [&](topology const& whole) { return detail::free_plan(whole, wanted); });
     result.steps.push_back({"none", p.rate, p.bound});
   }
@@ -228,15 +226,13 @@ namespace detail {
     }
   };
   auto p = planned(given, [&](topology const& forward) {
-    if (wanted.request.collective != request.collective) {
-      for (auto& link : wanted.options.required_links) std::swap(link.first, link.second);
-    }
     auto free = free_plan(forward);
     result.steps.push_back(
         {options.forbidden_links.empty() ? "none" : "forbidden_links", free.rate, free.bound});
     if (!shaped) return free;
-    auto const& splittable =
-        balances_switches ? without_egress_excess(forward, wanted.request, wanted.shares) : forward;
+    auto const& splittable = options.balance_switches
+                                 ? without_egress_excess(forward, wanted.request, wanted.shares)
+                                 : forward;
     return detail::shaped_plan(forward, splittable, wanted, std::move(free), result.steps);
   });
   p.forwarding_ranks = options.forwarding_ranks;

@@ -4,15 +4,18 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -36,6 +39,32 @@ inline constexpr char const* recursive_halving_doubling = "recursive_halving_dou
 inline constexpr char const* rabenseifner = "rabenseifner";
 }  // namespace planned_by
 
+/// Restrictions of a plan. Nodes are named by their ids.
+struct plan_constraints {
+  std::optional<int> max_trees;         ///< in all
+  std::optional<int> max_height;        ///< edges between root and leaf, of each phase
+  std::optional<rational> weight_unit;  ///< weights are multiples of it, in the machine's unit
+  std::optional<int> trees_per_root;    ///< all_gather, reduce_scatter: of equal weight, fixed k
+  std::vector<std::pair<int, int>> forbidden_links;  ///< (from, to): as if they were not there
+  std::vector<std::pair<int, int>> required_links;   ///< (from, to): some tree uses each
+  std::vector<int> forwarding_ranks;                 ///< ranks that only forward
+  std::map<int, std::int64_t> shares;  ///< all_gather, reduce_scatter: by rank; others have 1
+  /// exact: leaves capacity of a switch out, and may lose rate, where the switch has more capacity
+  /// out than in and cannot be split; see `without_egress_excess`. If false, the planner throws
+  /// unbalanced_switch there.
+  bool balance_switches = false;
+  /// Each maps nodes to nodes (others to themselves), such that links go to links of the same
+  /// capacity: the plan looks the same after it.
+  std::vector<std::map<int, int>> symmetries;
+
+  /// True if there is no restriction; `balance_switches` is none.
+  [[nodiscard]] bool empty() const {
+    return !max_trees && !max_height && !weight_unit && !trees_per_root &&
+           forbidden_links.empty() && required_links.empty() && forwarding_ranks.empty() &&
+           shares.empty() && symmetries.empty();
+  }
+};
+
 /// A collective to plan, with its root, its planner and further options.
 struct plan_request {
   blink::collective collective = collective::all_reduce;
@@ -45,10 +74,7 @@ struct plan_request {
   std::vector<int> destinations{};          ///< permute: node ids, see `plan::destinations`
   std::int64_t bytes = 0;         ///< of the buffer, for plans that depend on it (hybrid); 0: large
   double slow_start_seconds = 0;  ///< hybrid: how much later the slow kind of link starts
-  /// exact: leaves capacity of a switch out, and may lose rate, where the switch has more capacity
-  /// out than in and cannot be split; see `without_egress_excess`. If false, the planner throws
-  /// unbalanced_switch there.
-  bool balance_switches = false;
+  plan_constraints constraints{};
 };
 
 /// A set of collectives.
@@ -63,38 +89,6 @@ class collective_set {
 
  private:
   std::uint32_t bits_ = 0;
-};
-
-/// The collectives whose trees span all ranks.
-inline constexpr collective_set spanning_collectives{collective::broadcast, collective::reduce,
-                                                     collective::all_reduce, collective::all_gather,
-                                                     collective::reduce_scatter};
-
-/// Throws: planning_error that names the planner's collectives, if the request is for another one.
-inline void require_planned(std::string_view planner, collective_set const& collectives,
-                            plan_request const& request) {
-  if (collectives.contains(request.collective)) return;
-  std::string known;
-  for (std::size_t i = 0; i < collective_names.size(); ++i) {
-    if (!collectives.contains(static_cast<collective>(i))) continue;
-    known += (known.empty() ? "" : ", ") + std::string(collective_names[i]);
-  }
-  throw planning_error(std::string(planner) + ": plans " + known + ", not " +
-                       std::string(to_text(request.collective)));
-}
-
-/// The collectives that do not need equal shares for all roots.
-inline constexpr collective_set free_root_collectives{collective::broadcast, collective::reduce,
-                                                      collective::all_reduce};
-
-/// A planner, as the table in `make_plan.hpp` lists it.
-struct planner {
-  std::string_view name;
-  std::string_view about;  ///< one line for people
-  plan (*make)(topology const&, plan_request const&);
-  collective_set collectives;  ///< those that it plans on some machine
-  /// True if `make` fills in bound and proof. Otherwise `make_plan` adds the machine's own.
-  bool proves = false;
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -88,10 +88,6 @@ using butterfly_partner = std::size_t (*)(std::size_t rank, int reach, std::size
 
 }  // namespace detail
 
-/// Collectives in which every rank may root a share.
-inline constexpr collective_set shared_root_collectives{
-    collective::all_reduce, collective::all_gather, collective::reduce_scatter};
-
 /// Plans all-gather by recursive doubling, reduce-scatter by recursive halving, and all-reduce by
 /// the one after the other: each rank's share is reduced over the halving tree and spread over the
 /// doubling one, nearest partners last up and first down. Half of the edges of a tree are long.

@@ -43,15 +43,6 @@ inline void pack_out_trees(topology const& machine, std::vector<rank_supply> con
   }
 }
 
-[[nodiscard]] inline cut_certificate cut_at(topology const& machine,
-                                            std::vector<bool> const& inside) {
-  cut_certificate cut;
-  for (std::size_t i = 0; i < inside.size(); ++i) {
-    if (inside[i]) cut.nodes.push_back(machine.nodes[i].id);
-  }
-  return cut;
-}
-
 /// As many unit trees as the smallest cut has capacity, by Edmonds' theorem.
 inline void plan_exact_broadcast(topology const& machine, plan_request const& request,
                                  plan& result) {
@@ -64,8 +55,7 @@ inline void plan_exact_broadcast(topology const& machine, plan_request const& re
 /// trees a root fit, by Edmonds' theorem.
 inline void plan_exact_all_gather(topology const& machine, plan& result) {
   auto const everyone = machine.rank_positions();
-  std::vector<std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const capacity = detail::capacities_of(machine);
   auto const optimum = all_gather_rate(machine, capacity, everyone);
   if (optimum.rate_per_root == rational(0)) {
     throw planning_error("some ranks cannot send to all others");

@@ -94,7 +94,7 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
 ///         not reach its receiver; overflow_error if capacities times ranks exceed 61 bits, or
 ///         weights or their sums have no fractions of 63 bits (capacities beyond 40 bits).
 [[nodiscard]] inline plan plan_flows(topology const& machine, plan_request const& request,
-                                     concurrent_flow_options const& options = {}) {
+                                     concurrent_flow_options const& options) {
   expects(request.collective == collective::all_to_all ||
               request.collective == collective::send_to_next ||
               request.collective == collective::permute,
@@ -154,6 +154,11 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
   }
   result.proof = std::move(proof);
   return result;
+}
+
+/// The same with default options.
+[[nodiscard]] inline plan plan_flows(topology const& machine, plan_request const& request) {
+  return plan_flows(machine, request, {});
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -43,8 +43,7 @@ namespace blink { inline namespace BLINK_ABI {
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2) return result;
   auto const graph = gathers ? reversed(machine) : to_arc_list(machine);
-  std::vector<std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const capacity = detail::capacities_of(machine);
 
   std::optional<scatter_flow_result> best;
   int root = -1;

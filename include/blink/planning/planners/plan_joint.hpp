@@ -176,7 +176,7 @@ struct joint_plan_limits {
 ///         than 10 switches copy, or reduce; overflow_error if switches copy or reduce and the
 ///         optimum has no 61-bit numbers.
 [[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request,
-                                     joint_plan_limits const& limits = {}) {
+                                     joint_plan_limits const& limits) {
   plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
   if (auto star = detail::plan_copying_star(machine, request)) return *std::move(star);
@@ -195,6 +195,11 @@ struct joint_plan_limits {
     return plan_approximate(machine, request);
   }
   return result;
+}
+
+/// The same with default options.
+[[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request) {
+  return plan_joint(machine, request, {});
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -41,8 +41,7 @@ namespace detail {
 [[nodiscard]] inline std::optional<std::vector<tree>> plan_rotated_all_gather(
     topology const& machine, all_gather_rate_result const& optimum) {
   auto const ranks = detail::ranks_by_server(machine);
-  std::vector<std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const capacity = detail::capacities_of(machine);
   auto const turns = find_symmetries(machine, capacity, ranks);
   if (!turns) return std::nullopt;
   auto const packed = pack_rotated_trees(machine, capacity, ranks, *turns, optimum.rate_per_root);

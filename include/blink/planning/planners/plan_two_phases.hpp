@@ -68,8 +68,7 @@ namespace detail {
                                                          plan_request const& request) {
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2 || !detail::is_full_duplex(machine)) return std::nullopt;
-  std::vector<std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const capacity = detail::capacities_of(machine);
   auto const optimum = all_gather_rate(machine, capacity, ranks);
   if (optimum.rate_per_root == rational(0)) return std::nullopt;
   auto const parts = tight_partition(machine, capacity, ranks, optimum.rate_per_root);

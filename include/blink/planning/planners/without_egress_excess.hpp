@@ -37,8 +37,7 @@ namespace detail {
     auto const best = best_root(machine, request);
     return {{best.root, best.rate}};
   }
-  std::vector<std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const capacity = detail::capacities_of(machine);
   auto const ranks = machine.rank_positions();
   auto const rate = all_gather_rate(machine, capacity, ranks, shares).rate_per_root;
   std::vector<rank_supply> result;
@@ -187,8 +186,7 @@ namespace detail {
   }
   std::vector<bool> is_switch;
   for (auto const& n : machine.nodes) is_switch.push_back(n.kind == node_kind::switch_node);
-  std::vector<std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const capacity = detail::capacities_of(machine);
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2 || unbalanced_switches(machine, capacity, is_switch).empty()) return machine;
   auto const supplies = detail::supplies_at_bound(machine, request, shares);

@@ -6,7 +6,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/packing/lp/detail/listed_columns.hpp>
 #include <blink/packing/lp/simplex.hpp>
-#include <blink/planning/constraints/plan_options.hpp>
+#include <blink/planning/constraints/restricted_machine.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>

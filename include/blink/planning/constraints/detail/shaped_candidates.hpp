@@ -7,12 +7,12 @@
 #include <blink/core/rational.hpp>
 #include <blink/planning/constraints/detail/restricted_packing.hpp>
 #include <blink/planning/constraints/plan_fixed_trees.hpp>
-#include <blink/planning/constraints/plan_options.hpp>
 #include <blink/planning/constraints/plan_shares.hpp>
-#include <blink/planning/make_plan.hpp>
+#include <blink/planning/constraints/restricted_machine.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/planners.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -34,7 +34,6 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// are packed outwards.
 struct shaped_request {
   plan_request request;
-  plan_options options;
   std::vector<std::int64_t> shares;  ///< by rank; empty: equal
 };
 
@@ -45,7 +44,7 @@ struct shaped_request {
 }
 
 /// True if the plan has the wanted shape.
-[[nodiscard]] inline bool has_shape(plan const& p, plan_options const& options) {
+[[nodiscard]] inline bool has_shape(plan const& p, plan_constraints const& options) {
   if (options.max_trees && p.trees.size() > static_cast<std::size_t>(*options.max_trees)) {
     return false;
   }
@@ -73,7 +72,7 @@ struct shaped_request {
 /// Plans by whole trees, where heights do not matter: exact for broadcast, all-gather.
 inline void add_whole_tree_plans(topology const& machine, shaped_request const& wanted,
                                  plan const& free, std::vector<plan>& candidates) {
-  auto const& options = wanted.options;
+  auto const& options = wanted.request.constraints;
   if (options.max_height || wanted.request.collective == collective::all_reduce) return;
   if (wanted.request.collective == collective::broadcast) {
     if (!options.weight_unit) return;
@@ -82,7 +81,7 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
     auto request = wanted.request;
     if (!request.root) request.root = free.trees.front().root;
     try {
-      auto p = make_plan(whole, request);
+      auto p = plan_unrestricted(whole, request);
       for (auto& t : p.trees) t.weight *= *options.weight_unit;
       p.rate *= *options.weight_unit;
       candidates.push_back(std::move(p));
@@ -128,7 +127,7 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
 /// Optimal packings, and those of k trees a root, that happen to be low enough.
 inline void add_shallow_packings(topology const& machine, shaped_request const& wanted,
                                  plan const& free, std::vector<plan>& candidates) {
-  auto const& options = wanted.options;
+  auto const& options = wanted.request.constraints;
   if (!options.max_height || options.weight_unit ||
       wanted.request.collective == collective::all_reduce) {
     return;
@@ -167,7 +166,7 @@ struct height_limit {
 /// Throws: planning_error if no trees of the height wanted span the ranks.
 inline height_limit add_packed_plan(topology const& machine, shaped_request const& wanted,
                                     plan const& free, std::vector<plan>& candidates) {
-  auto const& options = wanted.options;
+  auto const& options = wanted.request.constraints;
   auto const ranks = machine.rank_positions();
   tree_family family;
   family.collective = wanted.request.collective;

@@ -134,6 +134,23 @@ struct star {
   return result;
 }
 
+/// The capacities of the links, in the order of the links.
+[[nodiscard]] inline std::vector<std::int64_t> capacities_of(topology const& machine) {
+  std::vector<std::int64_t> result;
+  for (auto const& l : machine.links) result.push_back(l.capacity);
+  return result;
+}
+
+/// The cut at these nodes.
+[[nodiscard]] inline cut_certificate cut_at(topology const& machine,
+                                            std::vector<bool> const& inside) {
+  cut_certificate cut;
+  for (std::size_t i = 0; i < inside.size(); ++i) {
+    if (inside[i]) cut.nodes.push_back(machine.nodes[i].id);
+  }
+  return cut;
+}
+
 /// The machine with every link reversed.
 [[nodiscard]] inline topology reversed(topology machine) {
   for (auto& l : machine.links) std::swap(l.tail, l.head);

@@ -187,8 +187,7 @@ struct root_choice {
 /// Throws: planning_error if the root does not reach all ranks.
 [[nodiscard]] inline root_choice best_root(topology const& machine, plan_request const& request) {
   auto const everyone = machine.rank_positions();
-  std::vector<std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const capacity = detail::capacities_of(machine);
   auto const plain = to_arc_list(machine);
   auto const seen_from = [&](int root) {
     auto cut = rooted_connectivity(plain, capacity, root, everyone);

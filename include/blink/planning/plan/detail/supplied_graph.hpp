@@ -45,7 +45,8 @@ struct unbalanced_switch : planning_error {
            machine.in_units(out).to_text() + " out, and forwards without " +
            (turned ? "adding up" : "copying") +
            ": the rate that the cuts allow cannot be split into routes through it; ask to cut the "
-           "egress excess (--balance-switches, plan_request::balance_switches) for a plan that may "
+           "egress excess (--balance-switches, plan_constraints::balance_switches) for a plan that "
+           "may "
            "lose "
            "some "
            "rate";
@@ -75,6 +76,7 @@ template <class Make>
   auto const forward = forward_collective(request.collective);
   if (forward == request.collective) return make(machine, request);
   request.collective = forward;
+  for (auto& link : request.constraints.required_links) std::swap(link.first, link.second);
   auto const turned = reversed(machine);
   try {
     return reversed(make(turned, request), machine);

@@ -16,7 +16,7 @@
 #include <blink/planning/plan/plan_difference.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
-#include <blink/planning/prove_bound.hpp>
+#include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -180,9 +180,11 @@ namespace detail {
     for (int const at : machine.rank_positions()) {
       auto const found =
           std::ranges::find(old.ranks, machine.nodes[static_cast<std::size_t>(at)].id);
+      auto const id = machine.nodes[static_cast<std::size_t>(at)].id;
       shares.push_back(found == old.ranks.end()
                            ? 1
                            : old.shares[static_cast<std::size_t>(found - old.ranks.begin())]);
+      request.constraints.shares.emplace(id, shares.back());
     }
   }
   repaired_plan result;
@@ -206,14 +208,8 @@ namespace detail {
   auto const anew = [&](std::string reason) {
     result.reason = std::move(reason);
     // A plan that lost some rate to unbalanced switches may lose some again.
-    request.balance_switches = shares.empty() && old.rate < old.bound;
-    return finish(shares.empty()
-                      ? make_plan(machine, request)
-                      : detail::plan_forward(machine, request,
-                                             [&](topology const& forward, plan_request const& as) {
-                                               return plan_shares(forward, as, shares);
-                                             }),
-                  repair_algorithm::anew);
+    request.constraints.balance_switches = shares.empty() && old.rate < old.bound;
+    return finish(make_plan(machine, request), repair_algorithm::anew);
   };
   if (machine.rank_positions().size() < 2 || old.trees.empty()) return anew("one rank");
   if (root_lost) return anew("the root is lost");
@@ -226,13 +222,12 @@ namespace detail {
   if (old.collective == collective::all_reduce) {
     return anew("other weights of the old trees do not reach the optimum");
   }
-  bool const turned = has_reduce_phase(old.collective);
+  auto const kind = detail::forward_collective(old.collective);
+  bool const turned = kind != old.collective;
   auto const forward = turned ? detail::reversed(machine) : machine;
-  auto const kind =
-      has_equal_roots(old.collective) ? collective::all_gather : collective::broadcast;
   auto target = detail::empty_plan(forward, {kind});
   if (has_equal_roots(kind)) {
-    target = bound_of_shares(forward, kind, shares);
+    target = detail::plan_of_shares(forward, {kind}, detail::reduced_shares(forward, shares));
   } else {
     auto proven = prove_bound(forward, kind, *request.root);
     target.bound = proven.bound;

@@ -16,10 +16,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// Shares by rank, divided by their common divisor; equal ones are 1 each. Checks them.
+[[nodiscard]] inline std::vector<std::int64_t> reduced_shares(topology const& machine,
+                                                              std::vector<std::int64_t> shares) {
+  if (shares.empty()) shares.assign(machine.rank_positions().size(), 1);
+  expects(shares.size() == machine.rank_positions().size(), "shares: one for each rank");
+  std::int64_t divisor = 0;
+  for (auto const s : shares) {
+    expects(s >= 0, "shares: a share is negative");
+    divisor = std::gcd(divisor, s);
+  }
+  expects(divisor > 0, "shares: all are 0");
+  for (auto& s : shares) s /= divisor;
+  return shares;
+}
+
+}  // namespace detail
 
 /// A rate that no plan exceeds, and its certificate.
 struct proven_bound {
@@ -38,15 +58,18 @@ struct proven_bound {
 ///             reaches it.
 ///
 /// root:   node id, for broadcast and reduce.
+/// shares: all_gather and reduce_scatter: the parts that the ranks root, in the order of the ranks;
+///         none: equal parts.
 /// Pre:    the collective is neither point-to-point nor a barrier.
 /// Source: Edmonds 1973 (broadcast); Zhao et al., "ForestColl", 2024 (all-gather with switches).
 /// Time:   O(N) maximum flows for N ranks, and a few times that for all-gather.
 /// Throws: planning_error if the ranks are not connected.
-[[nodiscard]] inline proven_bound prove_bound(topology const& machine, collective kind, int root) {
+[[nodiscard]] inline proven_bound prove_bound(topology const& machine, collective kind, int root,
+                                              std::vector<std::int64_t> shares = {}) {
   expects(!is_point_to_point(kind) && kind != collective::barrier,
           "prove_bound: flows are proven by their planner, a barrier has no rate");
   if (auto const forward = detail::forward_collective(kind); forward != kind) {
-    auto turned = prove_bound(detail::reversed(machine), forward, root);
+    auto turned = prove_bound(detail::reversed(machine), forward, root, std::move(shares));
     plan carrier;
     carrier.collective = forward;
     carrier.proof = std::move(turned.proof);
@@ -77,32 +100,30 @@ struct proven_bound {
       return {machine.in_units(found.bound), detail::to_certificate(machine, nodes, found.prices)};
     }
   }
-  std::vector<std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity.push_back(l.capacity);
-  auto const ids_where = [&](std::vector<bool> const& inside) {
-    cut_certificate cut;
-    for (std::size_t i = 0; i < inside.size(); ++i) {
-      if (inside[i]) cut.nodes.push_back(machine.nodes[i].id);
-    }
-    return cut;
-  };
+  auto const capacity = detail::capacities_of(machine);
   if (kind == collective::all_gather) {
-    auto const optimum = all_gather_rate(machine, capacity, ranks);
-    return {machine.in_units(optimum.rate_per_root * static_cast<std::int64_t>(ranks.size())),
-            ids_where(optimum.cut)};
+    shares = detail::reduced_shares(machine, std::move(shares));
+    auto const optimum = all_gather_rate(machine, capacity, ranks, shares);
+    if (optimum.rate_per_root == rational(0)) {
+      throw planning_error("some ranks cannot send to all others");
+    }
+    rational all;
+    for (auto const s : shares) all += s;
+    return {machine.in_units(optimum.rate_per_root * all), detail::cut_at(machine, optimum.cut)};
   }
   if (kind == collective::broadcast) {
     auto const cut = rooted_connectivity(machine, capacity, machine.position_of(root), ranks);
-    return {machine.in_units(cut.value), ids_where(cut.source_side)};
+    return {machine.in_units(cut.value), detail::cut_at(machine, cut.source_side)};
   }
   // All-reduce: the data of all ranks crosses every cut in both directions. Flows from one rank to
   // all other ranks and back cover all cuts between ranks.
   auto const out = rooted_connectivity(machine, capacity, ranks.front(), ranks);
   auto const back = rooted_connectivity(detail::reversed(machine), capacity, ranks.front(), ranks);
-  if (out.value <= back.value) return {machine.in_units(out.value), ids_where(out.source_side)};
+  if (out.value <= back.value)
+    return {machine.in_units(out.value), detail::cut_at(machine, out.source_side)};
   auto other = back.source_side;
   other.flip();
-  return {machine.in_units(back.value), ids_where(other)};
+  return {machine.in_units(back.value), detail::cut_at(machine, other)};
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -20,29 +20,6 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Restrictions of a plan. Nodes are named by their ids.
-struct plan_options {
-  std::optional<int> max_trees;         ///< in all
-  std::optional<int> max_height;        ///< edges between root and leaf, of each phase
-  std::optional<rational> weight_unit;  ///< weights are multiples of it, in the machine's unit
-  std::optional<int> trees_per_root;    ///< all_gather, reduce_scatter: of equal weight, fixed k
-  std::vector<std::pair<int, int>> forbidden_links;  ///< (from, to): as if they were not there
-  std::vector<std::pair<int, int>> required_links;   ///< (from, to): some tree uses each
-  std::vector<int> forwarding_ranks;                 ///< ranks that only forward
-  std::map<int, std::int64_t> shares;  ///< all_gather, reduce_scatter: by rank; others have 1
-  bool balance_switches = false;       ///< as `plan_request::balance_switches`
-  /// Each maps nodes to nodes (others to themselves), such that links go to links of the same
-  /// capacity: the plan looks the same after it.
-  std::vector<std::map<int, int>> symmetries;
-
-  /// True if there is no restriction.
-  [[nodiscard]] bool empty() const {
-    return !max_trees && !max_height && !weight_unit && !trees_per_root &&
-           forbidden_links.empty() && required_links.empty() && forwarding_ranks.empty() &&
-           shares.empty() && symmetries.empty() && !balance_switches;
-  }
-};
-
 namespace detail {
 
 /// The name of a link in messages.
@@ -105,12 +82,12 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
 
 }  // namespace detail
 
-/// The machine as the options see it: some ranks are switches, some links are gone. Nodes keep
+/// The machine as the constraints of the request see it: some ranks are switches, some links are gone. Nodes keep
 /// their ids and positions.
 ///
-/// Throws: input_error naming an unknown node or link, or two options that contradict each other.
-[[nodiscard]] inline topology restricted_machine(topology machine, plan_request const& request,
-                                                 plan_options const& options) {
+/// Throws: input_error naming an unknown node or link, or two constraints that contradict each other.
+[[nodiscard]] inline topology restricted_machine(topology machine, plan_request const& request) {
+  auto const& options = request.constraints;
   auto const fail = [](std::string const& what) { throw input_error("options: " + what); };
   auto const rank_at = [&](int id, char const* option) {
     int const at = machine.position_of(id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check/check_plan.hpp>
-#include <blink/planning/constraints/repair_plan.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/planning/repair_plan.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
 
@@ -164,7 +164,7 @@ TEST(repair_plan, of_a_plan_without_egress_excess) {
   machine.nodes.push_back({9, node_kind::switch_node, ""});
   machine.links = {{0, 3, 4}, {3, 1, 4}, {3, 2, 5}, {1, 2, 1}, {2, 1, 1}, {1, 0, 3}, {2, 0, 3}};
   plan_request request{collective::broadcast, 0, "exact"};
-  request.balance_switches = true;
+  request.constraints.balance_switches = true;
   auto const old = make_plan(machine, request);
   EXPECT_EQ(old.rate, rational(3));
   machine.links[0].capacity = 3;
@@ -198,7 +198,9 @@ TEST(repair_plan, a_faster_link_is_used) {
 
 TEST(repair_plan, keeps_shares_relays_and_forbidden_links) {
   auto const machine = machines::dgx1v();
-  auto old = plan_shares(machine, {collective::all_gather, {}, "exact"}, {3, 1, 1, 1, 1, 1, 1, 1});
+  plan_request request{collective::all_gather};
+  request.constraints.shares = {{0, 3}};
+  auto const old = make_plan(machine, request);
   auto const changed = degraded(machine, 4, 2, true);
   auto const result = repair_plan(changed, old);
   EXPECT_EQ(check_plan(changed, result.plan).fault.value_or(""), "");

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/plan.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/plan_barrier.hpp>
+#include <blink/planning/planners/plan_direct.hpp>
+#include <blink/planning/planners/plan_flows.hpp>
+#include <blink/planning/planners/plan_gather.hpp>
+#include <blink/planning/planners/plan_joint.hpp>
+#include <blink/planning/planners/plan_switch.hpp>
+#include <blink/planning/planners/plan_two_phases.hpp>
+#include <blink/planning/planners/prove_bound.hpp>
+#include <blink/planning/planners/without_egress_excess.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Plans broadcast or all-gather by `plan_direct`, on balanced switches if the request allows it.
+[[nodiscard]] inline plan plan_balanced(topology const& machine, plan_request const& request) {
+  if (!request.constraints.balance_switches) return plan_direct(machine, request);
+  auto result = plan_direct(without_egress_excess(machine, request), request);
+  if (result.trees.empty()) return result;
+  auto proven = prove_bound(machine, result.collective, result.trees.front().root);
+  result.bound = proven.bound;
+  result.proof = std::move(proven.proof);
+  return result;
+}
+
+/// An algorithm of the planner `exact`.
+struct exact_algorithm {
+  collective_set collectives;
+  bool (*suits)(topology const& machine);
+  /// Nothing if it turns out that the algorithm does not apply.
+  std::optional<plan> (*make)(topology const& machine, plan_request const& request);
+};
+
+template <plan (*Make)(topology const&, plan_request const&)>
+[[nodiscard]] std::optional<plan> made_by(topology const& machine, plan_request const& request) {
+  return Make(machine, request);
+}
+
+[[nodiscard]] inline bool is_any(topology const& /*machine*/) {
+  return true;
+}
+
+[[nodiscard]] inline bool is_star(topology const& machine) {
+  return to_star(machine).has_value();
+}
+
+/// True if the machine has switches or more than so many ranks.
+template <std::size_t Ranks>
+[[nodiscard]] bool is_beyond(topology const& machine) {
+  return !used_switches(machine).empty() || machine.rank_positions().size() > Ranks;
+}
+
+/// The first algorithm that suits a machine plans. Joint trees of all-reduce are fewer than the
+/// trees of two phases, but take long to find for many ranks. For few ranks without switches,
+/// `plan_direct` takes less time than both.
+inline constexpr exact_algorithm exact_algorithms[]{
+    {{collective::barrier}, is_any, made_by<plan_barrier>},
+    {{collective::gather, collective::scatter}, is_any, made_by<plan_gather>},
+    {{collective::all_to_all, collective::send_to_next, collective::permute},
+     is_any,
+     made_by<plan_flows>},
+    {{collective::all_reduce}, has_copying_switches, made_by<plan_joint>},
+    {{collective::broadcast, collective::all_gather, collective::all_reduce},
+     is_star,
+     made_by<plan_switch>},
+    {{collective::all_reduce}, is_beyond<64>, plan_two_phases},
+    {{collective::all_reduce}, is_beyond<8>, made_by<plan_joint>},
+    {{collective::all_reduce}, is_any, made_by<plan_direct>},
+    {{collective::broadcast, collective::all_gather}, is_any, made_by<plan_balanced>},
+};
+
+/// Plans optimally on any machine, by the first of `exact_algorithms` that applies.
+///
+/// Pre: neither a reduce nor a reduce_scatter.
+[[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
+  expect_forward(request);
+  for (auto const& each : exact_algorithms) {
+    if (!each.collectives.contains(request.collective) || !each.suits(machine)) continue;
+    if (auto result = each.make(machine, request)) return *std::move(result);
+  }
+  throw planning_error("exact: no algorithm plans " + std::string(to_text(request.collective)));
+}
+
+}}}  // namespace blink::BLINK_ABI::detail
