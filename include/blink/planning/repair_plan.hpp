@@ -173,8 +173,7 @@ namespace detail {
     if (std::ranges::count(old.forwarding_ranks, n.id) != 0) n.kind = node_kind::switch_node;
   }
   plan_request request{old.collective};
-  bool const one_root =
-      old.collective == collective::broadcast || old.collective == collective::reduce;
+  bool const one_root = detail::has_one_root(old.collective);
   std::vector<std::int64_t> shares;
   if (!old.shares.empty()) {
     for (int const at : machine.rank_positions()) {

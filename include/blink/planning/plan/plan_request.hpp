@@ -77,6 +77,15 @@ struct plan_request {
   plan_constraints constraints{};
 };
 
+namespace detail {
+
+/// True for the collectives whose trees all have the root of the request.
+[[nodiscard]] constexpr bool has_one_root(collective kind) {
+  return kind == collective::broadcast || kind == collective::reduce;
+}
+
+}  // namespace detail
+
 /// A set of collectives.
 class collective_set {
  public:

@@ -7,19 +7,15 @@
 #include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/planners/plan_binomial.hpp>
 #include <blink/planning/planners/plan_blink.hpp>
-#include <blink/planning/planners/plan_butterfly.hpp>
-#include <blink/planning/planners/plan_double_tree.hpp>
 #include <blink/planning/planners/plan_exact.hpp>
-#include <blink/planning/planners/plan_hierarchical_ring.hpp>
 #include <blink/planning/planners/plan_hybrid.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
-#include <blink/planning/planners/plan_one_hop.hpp>
-#include <blink/planning/planners/plan_pcie_ring.hpp>
 #include <blink/planning/planners/plan_ring.hpp>
 #include <blink/planning/planners/plan_three_phase.hpp>
 #include <blink/planning/planners/prove_bound.hpp>
+#include <blink/planning/planners/rank_patterns.hpp>
+#include <blink/planning/planners/server_patterns.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <array>
@@ -77,7 +73,7 @@ inline constexpr std::array planners{
     planner{planned_by::blink, "multiplicative weights, then few trees (the Blink paper)",
             detail::forward_only<plan_blink>, free_root_collectives},
     planner{planned_by::one_hop, "a star for each rank's share; broadcast in two hops",
-            plan_one_hop, spanning_collectives},
+            detail::plan_pattern<detail::one_hop_trees>, spanning_collectives},
     planner{planned_by::three_phase, "optimal trees in each server, one hop among servers",
             detail::forward_only<plan_three_phase>, spanning_collectives},
     planner{planned_by::hybrid, "the optima on two kinds of link, used at once", plan_hybrid,
@@ -87,18 +83,21 @@ inline constexpr std::array planners{
     planner{planned_by::pcie_ring, "one ring by any route: what ring libraries fall back to",
             plan_pcie_ring, spanning_collectives},
     planner{planned_by::hierarchical_ring, "rings among servers and inside them",
-            plan_hierarchical_ring, spanning_collectives},
-    planner{planned_by::double_tree, "two binary trees in rank order", plan_double_tree,
-            free_root_collectives},
-    planner{planned_by::box_tree, "double binary trees among servers, chains inside", plan_box_tree,
-            free_root_collectives},
-    planner{planned_by::binomial, "binomial trees in rank order", plan_binomial,
-            spanning_collectives},
-    planner{planned_by::bine, "binomial trees of shorter reach (powers of -2)", plan_bine,
+            detail::plan_pattern<detail::hierarchical_rings>, spanning_collectives},
+    planner{planned_by::double_tree, "two binary trees in rank order",
+            detail::plan_pattern<detail::double_trees>, free_root_collectives},
+    planner{planned_by::box_tree, "double binary trees among servers, chains inside",
+            detail::plan_pattern<detail::box_trees>, free_root_collectives},
+    planner{planned_by::binomial, "binomial trees in rank order",
+            detail::plan_pattern<detail::binomial_trees>, spanning_collectives},
+    planner{planned_by::bine, "binomial trees of shorter reach (powers of -2)",
+            detail::plan_pattern<detail::butterfly_trees<detail::bine_partner, true>>,
             spanning_collectives},
     planner{planned_by::recursive_halving_doubling, "butterfly, near partners first down",
-            plan_recursive_halving_doubling, shared_root_collectives},
-    planner{planned_by::rabenseifner, "butterfly, far partners first down", plan_rabenseifner,
+            detail::plan_pattern<detail::butterfly_trees<detail::bit_partner, false>>,
+            shared_root_collectives},
+    planner{planned_by::rabenseifner, "butterfly, far partners first down",
+            detail::plan_pattern<detail::butterfly_trees<detail::bit_partner, true>>,
             shared_root_collectives},
 };
 
