@@ -3,6 +3,7 @@
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/canonical.hpp>
 #include <blink/topology/connectivity.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 #include <blink/topology/write_json.hpp>
 
 #include "arguments.hpp"
@@ -35,11 +36,12 @@ struct topo_options {
   bool full = false;
 };
 
-// What fits on a screen; --full shows all.
+// The largest tables that fit on a screen. --full shows all rows.
 constexpr std::size_t widest_matrix = 32;
 constexpr std::size_t longest_table = 64;
 
-/// How long to look for the class of a symmetric machine, in refinements: well below a second.
+/// The longest search for the class of a symmetric machine, in refinements. It takes well below a
+/// second.
 constexpr std::int64_t class_steps = 20'000;
 
 std::string number(topology const& machine, rational const& steps) {
@@ -58,12 +60,11 @@ void print_list() {
   };
   for (auto const& each : built_in_machines()) print(usage(each), each.about);
   print("host[:GB/s]", "this computer: cores and memories; the copy rate is measured or given");
-  print("gpus", "the NVIDIA GPUs of this computer, as their driver knows them");
-  print("FILE.json", "a machine as --json writes it");
-  print("FILE.xml", "a system topology as NCCL_TOPO_DUMP_FILE writes it");
+  print("gpus", "the NVIDIA GPUs of this computer, as their driver lists them");
+  for (auto const& format : machine_formats) print("FILE", format.name);
 }
 
-/// 64 bits of FNV-1a: a short name for a class of isomorphic machines, the same on every computer.
+/// A short name of a class of isomorphic machines, the same on every computer (FNV-1a).
 std::string short_name(std::string const& key) {
   std::uint64_t hash = 14695981039346656037U;
   for (char const c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
@@ -131,7 +132,7 @@ void print_nodes(topology const& machine, std::size_t most) {
   }
 }
 
-/// Capacity of the direct links from rank (row) to rank (column).
+/// Prints the capacities of direct links, from the row's rank to the column's.
 void print_matrix(topology const& machine, bool full) {
   auto const ranks = machine.rank_positions();
   std::map<std::pair<int, int>, rational> direct;
@@ -165,7 +166,7 @@ void print_matrix(topology const& machine, bool full) {
   }
 }
 
-/// What is connected to each switch, ports of equal capacity on one line.
+/// Prints the ports of each switch, with ports of equal capacity on one line.
 void print_ports(topology const& machine, std::size_t most) {
   bool first = true;
   std::size_t lines = 0;
@@ -210,7 +211,7 @@ void run_topo(topo_options const& options) {
     return;
   }
   if (options.machine.empty()) {
-    throw input_error("topo: MACHINE is missing; blink topo --list shows the built-in ones");
+    throw input_error("topo: MACHINE is missing, expected a machine of blink topo --list");
   }
   auto const machine = read_part(options.machine, options.ranks, options.links).machine;
   if (options.json == "-") {
@@ -243,12 +244,11 @@ void add_topo_command(CLI::App& app) {
   auto options = std::make_shared<topo_options>();
   auto* command = app.add_subcommand(
       "topo",
-      "Show a machine: ranks, switches, links and their capacities; cut it down to an allocation;\n"
-      "convert it to JSON; draw it. A machine in several unconnected groups is shown, not "
-      "refused.\n"
+      "Show a machine: ranks, switches, links and their capacities. Reduce it to an allocation,\n"
+      "write it as JSON, or draw it. Ranks of the machine may be disconnected.\n"
       "\n"
       "  blink topo --list                          built-in machines\n"
-      "  blink topo dgx1v --ranks 0,1,4,5           what a job on four GPUs has\n"
+      "  blink topo dgx1v --ranks 0,1,4,5           the machine of a job on four GPUs\n"
       "  blink topo dump.xml --links nvlink         NVLinks of an NCCL topology dump\n"
       "  blink topo dgx_a100:2 --json machine.json  a file to edit\n");
   command->add_option("MACHINE", options->machine,

@@ -17,19 +17,22 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A format of machine files. Its text is recognised by its beginning, whatever the file is called.
+/// A format of machine files. It is recognised by the beginning of the text, not by the file's
+/// name.
 struct machine_format {
   std::string_view name;                        ///< for errors
-  bool (*accepts)(std::string_view beginning);  ///< gets the text from its first printing character
+  bool (*accepts)(std::string_view beginning);  ///< gets the text after its leading white space
   topology (*read)(std::string_view text, std::string const& file);  ///< throws input_error
 };
 
@@ -44,21 +47,27 @@ inline constexpr std::array<machine_format, 2> machine_formats{{
      [](std::string_view text, std::string const& file) { return read_nccl_xml(text, file); }},
 }};
 
-/// Reads a file of one of `formats`: `machine_formats`, or a table of one's own.
+/// Reads a file of one of `formats`: `machine_formats`, or the table of a program.
 ///
-/// Throws: input_error; for a file of no format it quotes the beginning.
+/// Throws: input_error; for a file of no format it quotes the beginning and names the formats.
 template <std::size_t Count>
 [[nodiscard]] topology read_machine_file(std::string const& path,
                                          std::array<machine_format, Count> const& formats) {
-  auto const text = detail::file_text(path, "a machine description", input_limits{}.bytes);
-  std::string_view beginning = text;
-  if (beginning.starts_with("\xef\xbb\xbf")) beginning.remove_prefix(3);  // a mark of UTF-8
-  auto const first = beginning.find_first_not_of(" \t\r\n");
-  beginning.remove_prefix(std::min(first, beginning.size()));
   std::string expected;
   for (auto const& format : formats) {
-    if (format.accepts(beginning)) return format.read(text, path);
     expected += (expected.empty() ? "" : " or ") + std::string(format.name);
+  }
+  std::error_code fault;
+  if (std::filesystem::is_directory(path, fault)) {
+    throw input_error(path + ": is a folder, expected " + expected);
+  }
+  auto const text = detail::file_text(path, "a machine description", input_limits{}.bytes);
+  std::string_view beginning = text;
+  if (beginning.starts_with("\xef\xbb\xbf")) beginning.remove_prefix(3);  // byte order mark
+  auto const first = beginning.find_first_not_of(" \t\r\n");
+  beginning.remove_prefix(std::min(first, beginning.size()));
+  for (auto const& format : formats) {
+    if (format.accepts(beginning)) return format.read(text, path);
   }
   throw input_error(path + ": " +
                     (beginning.empty()
@@ -70,14 +79,15 @@ template <std::size_t Count>
 /// Returns a machine by its built-in name ("dgx1v", "dgx_a100:2", "torus:4x4"), or from a file of
 /// one of `machine_formats`.
 ///
-/// - "host" is the computer that runs this program, with a measured copy rate; "host:12.5" has this
-///   rate in GB/s.
-/// - "gpus" are its NVIDIA GPUs as the driver knows them (`read_driver`).
-/// - "+copying" after any of them makes its switches copy and reduce, "+copying=nvlink" those with
-///   links of one kind, "+copying=8,9" those with these ids (`with_copying_switches`).
+/// - "host" is the computer that runs this program, with a measured copy rate. "host:12.5" sets the
+///   rate, in GB/s.
+/// - "gpus" are the NVIDIA GPUs of this computer, as the driver lists them (`read_driver`).
+/// - "+copying" after any of these makes all switches copy and reduce (`with_copying_switches`).
+///   "+copying=nvlink" does so for switches with links of one kind, "+copying=8,9" for those ids.
 ///
-/// Throws: input_error; for an unknown name it lists the known ones and suggests the nearest; for a
-///         file of no known format it quotes the beginning. With "gpus" what `read_driver` throws.
+/// Throws: input_error. For an unknown name it lists the known names and suggests the nearest. For
+///         a file of no known format it quotes the beginning. For "gpus" also the errors of
+///         `read_driver`.
 [[nodiscard]] topology read_machine(std::string const& name_or_path);
 
 namespace detail {
@@ -135,7 +145,8 @@ inline topology read_machine(std::string const& name_or_path) {
   if (auto const mark = asked.rfind("+copying"); mark != std::string_view::npos) {
     auto const which = asked.substr(mark + std::string_view("+copying").size());
     if (which.empty() || which.front() == '=') {
-      constexpr std::size_t longest = 4096;  // as of a path; each "+copying" calls this once more
+      constexpr std::size_t longest =
+          4096;  // as of a path, because each "+copying" is one call deeper
       if (asked.size() > longest) {
         throw input_error("machine " + detail::in_quotes(asked) + ": expected a shorter name");
       }
