@@ -33,7 +33,7 @@ struct simulate_options {
   cost_options cost;
 };
 
-/// The plan to run and the machine it runs on.
+/// A plan and the machine on which to simulate it.
 struct simulated {
   topology machine;
   plan planned;
@@ -93,23 +93,25 @@ void run_simulate(simulate_options const& options) {
 void add_simulate_command(CLI::App& app) {
   auto options = std::make_shared<simulate_options>();
   auto* command = app.add_subcommand("simulate",
-                                     "Run a plan on a machine without moving data: chunk by chunk "
-                                     "over links that serve in turn.\nShows the time beside what "
-                                     "the cost model predicts.");
+                                     "Simulate a plan on a machine, chunk by chunk, without moving "
+                                     "data. Links serve messages\nin order. Shows the time beside "
+                                     "the prediction of the cost model.");
   command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file")
       ->required();
   command->add_option("--plan", options->plan, "run this plan file instead of planning");
-  command->add_option("--collective,-c", options->collective, "what to plan")
+  command->add_option("--collective,-c", options->collective, "collective to plan")
       ->capture_default_str();
   command->add_option("--ranks,-r", options->ranks, "ids of the ranks that take part");
   command->add_option("--root", options->root, "id of the root, or best")->capture_default_str();
-  command->add_option("--planner,-p", options->planner, "as blink plan")->capture_default_str();
+  command->add_option("--planner,-p", options->planner, "name of a planner, as for blink plan")
+      ->capture_default_str();
   command->add_option("--links", options->links, "kind of link to use, all, or auto")
       ->capture_default_str();
-  command->add_option("--sizes", options->sizes, "of the buffer, doubling")->capture_default_str();
+  command->add_option("--sizes", options->sizes, "bytes of the buffer, doubling")
+      ->capture_default_str();
   command->add_option("--chunk", options->chunk,
                       "bytes of the largest chunk, such as 64K; default: by the cost model");
-  command->add_option("--window", options->window, "chunks in flight on an edge; 0: any number")
+  command->add_option("--window", options->window, "chunks in flight on a tree edge; 0: any number")
       ->capture_default_str();
   add_cost_options(*command, options->cost);
   command->callback([options] { run_simulate(*options); });

@@ -27,7 +27,7 @@ topology six_gpus() {
   return machine;
 }
 
-/// Two trees by hand, up and down.
+/// A plan of two trees by hand, with reduce and broadcast edges.
 plan plan_of_six() {
   plan what;
   what.collective = blink::collective::all_reduce;
@@ -51,7 +51,7 @@ plan plan_of_six() {
   return what;
 }
 
-/// All text of a picture, in order; fails unless it is well-formed XML with one <svg>.
+/// All text of a picture, in order. Fails unless the picture is well-formed XML with one <svg>.
 std::string words_of(std::string const& svg) {
   pugi::xml_document document;
   auto const parsed = document.load_buffer(svg.data(), svg.size(),
@@ -79,13 +79,13 @@ TEST(picture, the_title_and_the_legend_name_everything) {
 
 TEST(picture, every_link_shows_its_load_and_capacity) {
   auto const words = words_of(draw_svg(six_gpus(), plan_of_six()));
-  // 1-5 carries both trees, 0-1 and 1-3 the second one, 2-0 nothing.
+  // 1-5 carries both trees, 0-1 and 1-3 carry the second one, and 2-0 carries none.
   EXPECT_TRUE(has(words, "37.5/50\n"));
   EXPECT_TRUE(has(words, "12.5/25\n"));
   EXPECT_TRUE(has(words, "0/25\n"));
   std::size_t numbers = 0;
   for (char const c : words) numbers += c == '/' ? 1 : 0;
-  // One for each of the 9 pairs; further ones in "GB/s" (3), "25/2", and in the legend (2).
+  // One slash for each pair. The others are in "GB/s", in "25/2" and in the legend.
   EXPECT_EQ(numbers, 9U + 3U + 1U + 2U) << words;
 }
 

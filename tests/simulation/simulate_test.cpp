@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulation against times that can be worked out by hand, and the cost model against the
-// simulation.
+// The simulation is compared with times computed by hand, and the cost model with the simulation.
 #include <blink/planning/choose_plan.hpp>
 #include <blink/planning/cost/cost_model.hpp>
 #include <blink/planning/make_plan.hpp>
@@ -24,7 +23,7 @@ using namespace blink;
 
 constexpr double giga = 1e9;
 
-/// 0 -> 1 -> ... -> n-1 with one tree of all the rate, as a broadcast.
+/// A broadcast along 0 -> 1 -> ... -> n-1, with one tree of the whole rate.
 plan chain_plan(int n, std::int64_t rate) {
   plan p{collective::broadcast, "by hand", "GB/s", "", {}, rate, 0, {}, {}};
   tree t{0, rate, {}, {}};
@@ -49,7 +48,7 @@ TEST(simulate, chain_takes_height_plus_chunks_less_one_steps) {
   for (int const chunks : {1, 2, 7, 100}) {
     double const chunk = 1e6;
     auto const result = simulate(machine, p, chunk * chunks, chunk, options);
-    // A latency is waited for once on each of the four edges; it does not hold up the next chunk.
+    // Each of the four edges adds its latency once, because latencies do not delay the next chunk.
     double const expected = 1e-6 + (4 + chunks - 1) * (2e-6 + chunk / (10 * giga)) + 4 * 3e-6;
     EXPECT_NEAR(result.seconds, expected, 1e-12) << chunks;
     EXPECT_EQ(result.messages, 4 * chunks);
@@ -58,8 +57,8 @@ TEST(simulate, chain_takes_height_plus_chunks_less_one_steps) {
   }
 }
 
-/// A switch that copies and reduces sends each rank's data once each way over each port, forwarding
-/// takes nearly twice that; the simulated times show it.
+/// Over a switch that copies and reduces, each rank's data crosses each port once in each
+/// direction. Forwarding takes nearly twice that time.
 TEST(simulate, switches_that_copy_and_reduce) {
   auto const forwarding = machines::dgx2();
   auto const copying = with_copying_switches(forwarding, "all");
@@ -85,7 +84,7 @@ TEST(simulate, children_share_the_port_of_their_parent) {
     return simulate(machine, p, bytes, chunk, {.start_seconds = 0, .step_seconds = 1e-6}).seconds;
   };
   EXPECT_NEAR(seconds(1e6, 1e6), 1e-6 + 4 * 1e6 / (20 * giga), 1e-12);
-  // Ten chunks: the port is never idle, since the others' chunks hide each step.
+  // With ten chunks the port is never idle, because chunks of other edges hide each step.
   EXPECT_NEAR(seconds(1e7, 1e6), 1e-6 + 4 * 1e7 / (20 * giga), 1e-12);
 }
 
@@ -125,7 +124,7 @@ TEST(simulate, refuses_what_it_cannot_run) {
   EXPECT_THROW((void)simulate(gap, p, 1, 1.0), planning_error);
 }
 
-/// The largest factor between model and simulation over sizes from 64 bytes to 256 MiB.
+/// The largest factor between model and simulation, over small to large sizes.
 double largest_factor(topology const& machine, plan const& p, cost_parameters const& parameters) {
   auto const cost = cost_of(machine, p, parameters);
   simulation_options const options{parameters.start_seconds, parameters.step_seconds,
@@ -156,7 +155,7 @@ TEST(cost_model, agrees_with_the_simulation_on_every_planners_plans) {
         auto const& p = candidate.plan;
         SCOPED_TRACE(machine.name + " " + std::string(to_text(p.collective)) + " " + p.planner);
         double const factor = largest_factor(machine, p, {.start_seconds = 0});
-        // Shapes that do not look at the machine make messages queue for links that many share.
+        // Planners that ignore the machine make messages queue for shared links.
         bool const fits_the_machine = p.planner == "exact" || p.planner == "blink" ||
                                       p.planner == "ring" || p.planner == "one_hop" ||
                                       p.planner == "double_tree";

@@ -119,7 +119,7 @@ TEST(boost_graph, a_switch_machine_is_one_strong_component) {
   EXPECT_EQ(count(), 1);
   EXPECT_EQ(out_degree(5, machine), 5U);
   EXPECT_EQ(degree(0, machine), 2U);
-  machine.links.pop_back();  // the last port's way back
+  machine.links.pop_back();  // the last port's link back
   EXPECT_EQ(count(), 2);
 }
 

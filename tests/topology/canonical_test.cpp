@@ -33,7 +33,8 @@ std::vector<int> shuffled(int n, std::mt19937& random) {
   return order;
 }
 
-/// Node i of the result is node order[i] of the machine; the links come in another order too.
+/// Renumbers a machine. Node i of the result is node order[i] of the machine. The links are
+/// shuffled.
 topology renumbered(topology const& machine, std::vector<int> const& order, std::mt19937& random) {
   topology result = machine;
   std::vector<int> place(order.size());
@@ -70,7 +71,7 @@ topology random_machine(std::mt19937& random, int n, int densities, int capaciti
   return machine;
 }
 
-/// What stands between two nodes, by definition.
+/// The links between each two nodes, by kind and capacity. `place` renumbers the nodes.
 std::map<std::pair<int, int>, std::multiset<std::pair<int, std::int64_t>>> links_of(
     topology const& machine, std::vector<int> const& place) {
   std::map<std::pair<int, int>, std::multiset<std::pair<int, std::int64_t>>> result;
@@ -81,7 +82,7 @@ std::map<std::pair<int, int>, std::multiset<std::pair<int, std::int64_t>>> links
   return result;
 }
 
-/// By trying all renumberings.
+/// True if a renumbering maps `a` onto `b`. Tries all of them.
 bool are_isomorphic(topology const& a, topology const& b) {
   if (a.nodes.size() != b.nodes.size() || a.links.size() != b.links.size()) return false;
   std::vector<int> same(a.nodes.size());
@@ -116,7 +117,8 @@ bool is_connected(matrix const& links) {
   return count == links.size();
 }
 
-/// Classes of allocations of 3 to 8 GPUs by number of GPUs; connected ones, and all.
+/// The number of classes of allocations of 3 to 8 GPUs. First those of connected allocations by the
+/// number of GPUs, then that of all.
 std::pair<std::vector<std::size_t>, std::size_t> classes_of(matrix const& whole) {
   std::vector<std::set<std::string>> connected(9);
   std::set<std::string> all;
@@ -158,7 +160,7 @@ TEST(canonical, renumbered_machines_have_equal_keys) {
     for (int i = 0; i < n; ++i) ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i);
     auto const other = renumbered(machine, shuffled(n, random), random);
     EXPECT_EQ(canonical(other).key, form.key);
-    // The order is the certificate: it takes the one machine to the other.
+    // The orders are the certificate. They map the one machine onto the other.
     auto const same_key = canonical(other);
     std::vector<int> place(static_cast<std::size_t>(n));
     for (std::size_t i = 0; i < place.size(); ++i) {
@@ -178,7 +180,7 @@ TEST(canonical, equal_keys_exactly_for_isomorphic_machines) {
     int const n = 2 + static_cast<int>(seed % 4);
     auto const a = random_machine(random, n, 2, 1 + static_cast<int>(seed % 2), 2);
     auto b = random_machine(random, n, 2, 1 + static_cast<int>(seed % 2), 2);
-    if (seed % 3 == 0) {  // a near miss: one link of a renumbered copy turned round
+    if (seed % 3 == 0) {  // a near miss: one link of a renumbered copy is reversed
       b = renumbered(a, shuffled(n, random), random);
       if (!b.links.empty()) std::swap(b.links[0].tail, b.links[0].head);
     }
@@ -196,8 +198,8 @@ TEST(canonical, agrees_with_boost_on_regular_graphs) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    // Sums of two random permutations without fixed points: every degree is 2, which refinement
-    // alone cannot tell apart.
+    // Sums of two random permutations without fixed points. Every degree is 2, so that refinement
+    // alone cannot distinguish the nodes.
     int const n = 5 + static_cast<int>(seed % 3);
     auto const two_regular = [&] {
       for (;;) {
@@ -242,7 +244,7 @@ TEST(canonical, capacities_kinds_and_parallel_links_matter_and_names_do_not) {
   other.nodes[1].server = 3;
   other.links[0].latency_seconds = 1e-6;
   EXPECT_EQ(canonical(other).key, key);
-  other.steps_per_unit = 2;  // the same capacities in halves
+  other.steps_per_unit = 2;  // the same capacities in half units
   for (auto& link : other.links) link.capacity *= 2;
   EXPECT_EQ(canonical(other).key, key);
   other = base;

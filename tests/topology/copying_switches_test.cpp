@@ -61,7 +61,7 @@ TEST(copying_switches, survive_json) {
   }
 }
 
-TEST(copying_switches, only_relays_can) {
+TEST(copying_switches, ranks_cannot) {
   auto machine = machines::dgx_h100(1);
   machine.nodes[0].copies = true;
   EXPECT_THROW(validate(machine), input_error);

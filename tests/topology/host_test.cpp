@@ -15,7 +15,7 @@
 // Rooms may be compiled as one source.
 namespace blink::host_test { namespace {
 
-/// A folder as Linux has it, with one file tree for each NUMA node.
+/// A folder like that of Linux, with one subfolder for each NUMA node.
 class system_folder {
  public:
   system_folder() : path_(std::filesystem::temp_directory_path() / unique_name()) {}
@@ -105,7 +105,7 @@ TEST(host, measures_within_its_time) {
   auto const machine = this_machine(options);
   auto const seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_LT(seconds, 2);  // far above the probe's time: the machine may be busy
+  EXPECT_LT(seconds, 2);  // far above the probe's time, because the machine may be busy
   EXPECT_GE(machine.links.front().capacity, 1);
 }
 

@@ -24,7 +24,7 @@ topology made(std::string const& name) {
   return make_built_in_machine(name).value();
 }
 
-/// Capacity between positions, parallel links added up.
+/// Capacity between positions, as the sum of parallel links.
 std::map<std::pair<int, int>, rational> capacities(topology const& machine, rational const& scale) {
   std::map<std::pair<int, int>, rational> result;
   for (auto const& l : machine.links) {
@@ -39,7 +39,8 @@ std::vector<node_kind> kinds(topology const& machine) {
   return result;
 }
 
-/// Tries all renumberings that respect the links; for small machines.
+/// True if a renumbering maps `a` onto `b`. Tries all that keep the links, so machines must be
+/// small.
 bool isomorphic(topology const& a, topology const& b) {
   auto const n = a.nodes.size();
   if (n != b.nodes.size()) return false;
@@ -76,7 +77,7 @@ TEST(machines, equal_published_descriptions_node_by_node) {
   struct row {
     char const* name;
     char const* file;
-    std::int64_t scale = 1;  // capacity of a link in the file, for machines counted in links
+    std::int64_t scale = 1;  // the file's capacity of one link, for machines in links
   };
   std::vector<row> const rows{{"dgx2", "dgx2"},
                               {"dgx_a100", "dgx_a100_1box"},
@@ -124,7 +125,7 @@ TEST(machines, the_cube_mesh_is_isomorphic_to_published_descriptions) {
   EXPECT_FALSE(isomorphic(swapped, dgx1v));
 }
 
-/// Sum of what leaves each rank.
+/// The sums of the capacities out of each rank.
 std::set<std::int64_t> out_capacities(topology const& machine) {
   std::vector<std::int64_t> out(machine.nodes.size(), 0);
   for (auto const& l : machine.links) out[static_cast<std::size_t>(l.tail)] += l.capacity;
@@ -208,14 +209,14 @@ TEST(machines, ranks_links_and_capacity_of_each) {
   }
 }
 
-TEST(machines, kinds_of_links_tell_servers_from_network) {
+TEST(machines, kinds_of_links_distinguish_servers_from_network) {
   std::map<link_kind, int> count;
   for (auto const& l : machines::dgx_a100(2).links) ++count[l.kind];
   EXPECT_EQ(count, (std::map<link_kind, int>{{link_kind::nvlink, 32}, {link_kind::network, 64}}));
   count.clear();
   for (auto const& l : machines::mi250(2).links) ++count[l.kind];
   EXPECT_EQ(count, (std::map<link_kind, int>{{link_kind::xgmi, 112}, {link_kind::network, 64}}));
-  // The network alone joins the servers, but nobody wants to lose NVLink.
+  // The network alone joins the servers, but a plan without NVLink would be slow.
   EXPECT_EQ(fastest_connecting_kind(machines::dgx_a100(2)), std::nullopt);
 }
 

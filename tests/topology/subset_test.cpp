@@ -14,7 +14,7 @@
 // Rooms may be compiled as one source.
 namespace blink::subset_test { namespace {
 
-/// Ranks and switches at random, with one-way and two-way links; ids are 10 times the position.
+/// A random machine with one-way and two-way links. Ids are 10 times the position.
 topology random_machine(std::mt19937& random) {
   topology machine;
   machine.name = "random";
@@ -44,7 +44,7 @@ std::vector<int> ids_of(topology const& machine, node_kind kind) {
   return result;
 }
 
-/// The ids of nodes on some path without repetition between two ranks, by trying all paths.
+/// The ids of nodes on a simple path between two ranks. Tries all paths.
 std::set<int> ids_on_paths(topology const& machine) {
   std::set<int> result;
   std::vector<int> path;
@@ -73,7 +73,7 @@ std::string error_of(std::function<void()> const& call) {
   return "no error";
 }
 
-TEST(subset, keeps_the_ranks_asked_for_and_every_relay_on_a_path) {
+TEST(subset, keeps_the_requested_ranks_and_every_switch_on_a_path) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -87,7 +87,7 @@ TEST(subset, keeps_the_ranks_asked_for_and_every_relay_on_a_path) {
     std::sort(ids.begin(), ids.end());
     EXPECT_EQ(ids_of(part, node_kind::rank), ids);
 
-    // The same without any thought about switches.
+    // A naive subset that keeps all switches.
     topology naive = machine;
     std::vector<int> position(machine.nodes.size(), -1);
     naive.nodes.clear();
@@ -106,7 +106,7 @@ TEST(subset, keeps_the_ranks_asked_for_and_every_relay_on_a_path) {
     EXPECT_EQ(ids_on_paths(part), ids_on_paths(naive));
     for (int const switch_node : ids_on_paths(naive)) EXPECT_GE(part.position_of(switch_node), 0);
 
-    // No switch is left that forwards nothing.
+    // Every switch that is left forwards something.
     for (std::size_t v = 0; v < part.nodes.size(); ++v) {
       if (part.nodes[v].kind == node_kind::rank) continue;
       std::set<int> in;
@@ -120,7 +120,7 @@ TEST(subset, keeps_the_ranks_asked_for_and_every_relay_on_a_path) {
       around.insert(out.begin(), out.end());
       EXPECT_GE(around.size(), 2U);
     }
-    // Once more changes nothing.
+    // A second subset changes nothing.
     auto const again = subset(part, ids);
     EXPECT_EQ(again.nodes.size(), part.nodes.size());
     EXPECT_EQ(again.links.size(), part.links.size());
@@ -147,8 +147,8 @@ TEST(subset, of_one_rank_has_no_links) {
   EXPECT_TRUE(part.links.empty());
 }
 
-TEST(subset, drops_a_chain_of_relays_that_ends_nowhere) {
-  auto machine = test::star_machine(2, 10);  // switch is node 2
+TEST(subset, drops_a_chain_of_switches_that_ends_nowhere) {
+  auto machine = test::star_machine(2, 10);  // the switch is node 2
   for (int i = 3; i < 6; ++i) {
     machine.nodes.push_back({i, node_kind::switch_node, "chain", 0});
     machine.links.push_back({i - 1, i, 1, 0, link_kind::pcie});
@@ -171,7 +171,7 @@ TEST(subset, says_what_is_wrong_with_the_ids) {
             "machine 'star': rank 1 is chosen twice, expected some of the ranks 0 1 2");
 }
 
-/// Ranks 0 … n-1 under a PCIe switch (id n), and NVLinks between the pairs given.
+/// Ranks 0 … n-1 below a PCIe switch (id n), and NVLinks between the given pairs.
 topology with_pcie(int n, std::vector<std::pair<int, int>> const& nvlinks) {
   auto machine = test::star_machine(n, 12);
   for (auto& l : machine.links) l.kind = link_kind::pcie;
@@ -182,7 +182,7 @@ topology with_pcie(int n, std::vector<std::pair<int, int>> const& nvlinks) {
   return machine;
 }
 
-TEST(only_links, keeps_one_kind_and_drops_the_others_relays) {
+TEST(only_links, keeps_one_kind_and_drops_switches_of_the_others) {
   auto const machine = with_pcie(3, {{0, 1}, {1, 2}});
   auto const nvlink = only_links(machine, link_kind::nvlink);
   EXPECT_EQ(nvlink.nodes.size(), 3U);
@@ -197,12 +197,12 @@ TEST(only_links, keeps_one_kind_and_drops_the_others_relays) {
 
 TEST(fastest_connecting_kind, is_the_fastest_kind_if_it_joins_all_ranks) {
   EXPECT_EQ(fastest_connecting_kind(with_pcie(3, {{0, 1}, {1, 2}})), link_kind::nvlink);
-  // Rank 2 has no NVLink: all links are needed, NVLink is not given up for PCIe.
+  // Rank 2 has no NVLink. All links are needed, because PCIe alone would be slow.
   EXPECT_EQ(fastest_connecting_kind(with_pcie(3, {{0, 1}})), std::nullopt);
-  // Nothing to choose.
+  // There is only one kind.
   EXPECT_EQ(fastest_connecting_kind(with_pcie(3, {})), std::nullopt);
   EXPECT_EQ(fastest_connecting_kind(subset(with_pcie(3, {}), {0})), std::nullopt);
-  // A kind that nobody knows may be the fastest.
+  // A link of unknown kind may be the fastest.
   auto machine = with_pcie(2, {{0, 1}});
   machine.links.front().kind = link_kind::unknown;
   EXPECT_EQ(fastest_connecting_kind(machine), std::nullopt);
@@ -255,10 +255,12 @@ TEST(rank_groups, are_the_classes_of_mutual_reach) {
 TEST(require_connected, names_two_ranks_and_the_groups) {
   auto machine = test::direct_machine({{0, 5, 0, 0}, {5, 0, 0, 0}, {0, 0, 0, 5}, {0, 0, 5, 0}});
   EXPECT_EQ(error_of([&] { require_connected(machine); }),
-            "machine 'direct': no path from rank 0 to rank 2; joined are only {0 1} {2 3}");
-  machine.links.push_back({1, 2, 5, 0, link_kind::nvlink});  // there, but not back
+            "machine 'direct': no path from rank 0 to rank 2, expected one joined group, found {0 "
+            "1} {2 3}");
+  machine.links.push_back({1, 2, 5, 0, link_kind::nvlink});  // one direction only
   EXPECT_EQ(error_of([&] { require_connected(machine); }),
-            "machine 'direct': no path from rank 2 to rank 0; joined are only {0 1} {2 3}");
+            "machine 'direct': no path from rank 2 to rank 0, expected one joined group, found {0 "
+            "1} {2 3}");
   machine.links.push_back({3, 0, 5, 0, link_kind::nvlink});
   EXPECT_NO_THROW(require_connected(machine));
 }

@@ -20,7 +20,7 @@ namespace blink::without_ways_test { namespace {
 
 using pairs = std::vector<std::pair<int, int>>;
 
-/// Ids of the ranks that `id` writes to without help of other ranks.
+/// Ids of the ranks that `id` reaches directly or over switches alone.
 std::set<int> joined_to(topology const& machine, int id) {
   std::set<int> result;
   std::set<int> seen{machine.position_of(id)};
@@ -41,7 +41,7 @@ std::set<int> joined_to(topology const& machine, int id) {
   return result;
 }
 
-/// Ends of links by id, as what is left has other positions.
+/// The ends of all links by id, because nodes of the result have other positions.
 std::multiset<std::pair<int, int>> ends_of(topology const& machine) {
   std::multiset<std::pair<int, int>> result;
   for (auto const& each : machine.links) {
@@ -59,12 +59,12 @@ pairs every_pair(int ranks) {
   return result;
 }
 
-TEST(without_ways, nothing_is_cut_for_nobody) {
+TEST(without_ways, nothing_is_cut_for_no_pair) {
   auto const machine = machines::dgx1v_pcie();
   EXPECT_EQ(ends_of(without_ways(machine, {})), ends_of(machine));
 }
 
-// The ways over one switch go on.
+// Routes over one switch stay.
 TEST(without_ways, sockets_come_apart_where_they_are_joined) {
   auto machine = machines::dgx1v_pcie();
   std::erase_if(machine.links, [](struct link const& l) { return l.kind == link_kind::nvlink; });
@@ -91,7 +91,7 @@ TEST(without_ways, one_gpu_loses_its_own_connection) {
 TEST(without_ways, nvlinks_remain_where_pcie_does_not_bring_anything) {
   auto const machine = machines::dgx1v_pcie();
   auto const nvlinks = machines::dgx1v();
-  pairs lost;  // those that are not neighbours by NVLink
+  pairs lost;  // pairs without an NVLink
   for (auto const& [a, b] : every_pair(8)) {
     if (!joined_to(nvlinks, a).contains(b)) lost.emplace_back(a, b);
   }
@@ -133,9 +133,10 @@ TEST(without_ways, random_machines) {
 
 TEST(without_ways, ranks_that_are_not_there) {
   auto const machine = machines::fully_connected(3);
-  EXPECT_ERROR((void)without_ways(machine, {{0, 3}}), "rank 3 of a machine of 3");
+  EXPECT_ERROR((void)without_ways(machine, {{0, 3}}), "rank 3, expected 0 to 2");
   EXPECT_ERROR((void)without_ways(machine, {{-1, 0}}), "rank -1");
-  EXPECT_ERROR((void)without_ways(machine, {{1, 1}}), "rank 1 is to be apart from itself");
+  EXPECT_ERROR((void)without_ways(machine, {{1, 1}}),
+               "rank 1 is paired with itself, expected two ranks");
 }
 
 }}  // namespace blink::without_ways_test

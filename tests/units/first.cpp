@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of two translation units that include everything; linked together they show that nothing is
-// defined twice.
+// One of two translation units that include everything. Linking both shows that nothing is defined
+// twice.
 #include "everything.hpp"
 
 std::size_t second_unit();

@@ -22,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Draws nodes, links, trees and numbers of a picture, one function each, back to front.
+/// Draws links, trees, nodes and numbers of a picture, from back to front.
 class picture_writer {
  public:
   picture_writer(topology const& machine, plan const& what, picture_traffic const& traffic)
@@ -43,7 +43,7 @@ class picture_writer {
     for (auto const& [ends, here] : traffic_.between) draw_capacity(ends, here);
     for (auto const& [ends, here] : traffic_.between) draw_strands(ends, here);
     draw_nodes();
-    // Labels last, the busiest connections first, so that they find the best places.
+    // Numbers come last. Links with trees come first among them, so that they get the best places.
     for (bool const is_busy : {true, false}) {
       for (auto const& [ends, here] : traffic_.between) {
         if (here.strands.empty() != is_busy) draw_numbers(ends, here);
@@ -88,7 +88,7 @@ class picture_writer {
     body_ += text_at(page, content, style);
   }
 
-  /// The part of a connection between the rims of its nodes, moved sideways.
+  /// The line between the rims of two nodes, moved sideways by `aside` pixels.
   [[nodiscard]] std::pair<point, point> segment(std::pair<int, int> ends, double aside,
                                                 double rim = node_radius + 2) const {
     point a = place(ends.first);
@@ -118,7 +118,7 @@ class picture_writer {
     }
   }
 
-  /// Grey, as wide as the capacity.
+  /// Draws the links below the trees, wider with their capacity.
   void draw_capacity(std::pair<int, int> ends, connection const& here) {
     double const share = (std::max(here.capacity_forth, here.capacity_back) / largest_).to_double();
     auto const [a, b] = segment(ends, 0, here.strands.empty() ? 0 : node_radius + 2);
@@ -128,7 +128,7 @@ class picture_writer {
          "stroke=\"" + link_colour(plan_, here.kind) + "\" stroke-width=\"" + px(width) + "\"");
   }
 
-  /// The trees of a connection side by side, with a head for each direction of data.
+  /// Draws the trees of two joined nodes side by side, with a head for each direction of data.
   void draw_strands(std::pair<int, int> ends, connection const& here) {
     for (std::size_t i = 0; i < here.strands.size(); ++i) {
       auto const& one = here.strands[i];
@@ -139,7 +139,7 @@ class picture_writer {
       line(a, b,
            "stroke=\"" + colour + "\" stroke-width=\"" + px(strand_width) + "\"" +
                (one.only_reduces ? " stroke-dasharray=\"7 4\"" : ""));
-      // Neighbouring heads are staggered, or they would hide each other.
+      // Neighbouring heads are staggered because they would hide each other.
       double const back = static_cast<double>(i % 3) * 9;
       if (one.is_forth) arrow_head(a, b, back, colour);
       if (one.is_back) arrow_head(b, a, back, colour);
@@ -199,7 +199,7 @@ class picture_writer {
     }
   }
 
-  /// A square in the colour of each tree that is rooted here, outside the circle.
+  /// Draws a square outside the circle for each tree that is rooted here, in its colour.
   void draw_roots(int id, point at) {
     double const r = std::max(1.0, std::hypot(at.x, at.y));
     point const out{at.x / r, at.y / r};
@@ -224,7 +224,7 @@ class picture_writer {
     }
   }
 
-  /// Load / capacity, once if both directions agree, else each near where it comes from.
+  /// Writes load/capacity: once if both directions agree, else each near the node that it leaves.
   void draw_numbers(std::pair<int, int> ends, connection const& here) {
     auto const number = [&](rational const& load, rational const& capacity) {
       return plan_.trees.empty() ? short_text(capacity)
@@ -248,7 +248,8 @@ class picture_writer {
     }
   }
 
-  /// How much a number at `p` could be taken for one of another connection: square pixels.
+  /// The penalty for a number at `p` that may be read as a number of another link, in square
+  /// pixels.
   [[nodiscard]] double crossings(std::pair<int, int> ends, point p) const {
     constexpr double near = 30;
     constexpr double cost = 60;
@@ -266,7 +267,8 @@ class picture_writer {
     return sum;
   }
 
-  /// Puts a number on the line at the first of `shares` where it hides nothing, or the least.
+  /// Puts a number on the line at the first of `shares` where it hides nothing. If it hides
+  /// something everywhere, the place with the least overlap is taken.
   void label(std::pair<int, int> ends, point a, point b, std::array<double, 11> const& shares,
              std::string const& content, std::string_view colour) {
     double const half = character_width / 2 * static_cast<double>(content.size()) + 3;
@@ -305,7 +307,7 @@ class picture_writer {
   picture_layout layout_;
   point centre_;
   rational largest_ = 1;
-  std::vector<rectangle> taken_;  ///< where nothing more may be written
+  std::vector<rectangle> taken_;  ///< places that no further number may cover
   std::string body_;
 };
 
@@ -313,18 +315,24 @@ class picture_writer {
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// Choices for a picture.
 struct picture_options {
   bool with_unused_switches = false;  ///< draw switches that no tree visits, with their links
 };
 
 /// Draws a plan on its machine as an SVG document that needs no other file.
 ///
-/// Ranks stand on a circle from the top clockwise, those of one server together; switches stand
-/// inside. Links are grey and wider with their capacity; the trees that use a link run over it side
-/// by side, each in its colour, dashed where it only reduces there, with heads where data goes.
-/// Numbers on links are load/capacity, red where a link is overloaded. The legend names each tree's
-/// root, weight and height; the title the collective, the planner, the rate and the bound. A plan
-/// without trees gives a picture of the machine alone. Readable up to about 16 ranks and 12 trees.
+/// - Ranks stand on a circle, clockwise from the top, with the ranks of one server together.
+///   Switches stand inside the circle.
+/// - Links are grey, and wider with their capacity.
+/// - The trees that use a link run over it side by side, each in its colour. Arrow heads show the
+///   direction of data. A tree is dashed where it only reduces.
+/// - Numbers on links are load/capacity, red where a link is overloaded.
+/// - The legend names each tree's root, weight and height. The title names the collective, the
+///   planner, the rate and the bound.
+///
+/// A plan without trees gives a picture of the machine alone. Pictures of more ranks than one large
+/// server has, or of more than a dozen trees, are hard to read.
 ///
 /// Time:   O(V^2 + E T + L^2) for T trees and L numbers.
 /// Pre:    the machine passes `validate`; the plan's nodes are ids of the machine.

@@ -20,48 +20,49 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a simulated machine does beside moving bytes.
+/// Parameters of a simulated machine beside its links.
 struct simulation_options {
-  double start_seconds = 5e-6;  ///< once: to launch
+  double start_seconds = 5e-6;  ///< spent once, before the first chunk
   double step_seconds = 2e-6;   ///< for each chunk and tree edge, before it enters the links
-  double bytes_per_unit = 0;    ///< rate of one unit of capacity, bytes per second; 0: by its name
-  std::size_t window = 4;       ///< chunks in flight on an edge; 0: any number
-  std::int64_t most_messages = 50'000'000;  ///< chunks times edges; more is refused
+  double bytes_per_unit = 0;    ///< of one unit of capacity, per second; 0: by the unit's name
+  std::size_t window = 4;       ///< chunks in flight on a tree edge; 0: any number
+  std::int64_t most_messages = 50'000'000;  ///< largest number of chunks times tree edges
 };
 
-/// What happened on a simulated machine.
+/// The time of a simulated run, and the work of each link.
 struct simulation_result {
   double seconds = 0;                                  ///< until the last chunk has arrived
-  std::int64_t messages = 0;                           ///< chunks times edges
-  std::map<std::pair<int, int>, double> busy_seconds;  ///< by (from, to) node ids
+  std::int64_t messages = 0;                           ///< chunks times tree edges
+  std::map<std::pair<int, int>, double> busy_seconds;  ///< of links, by the node ids (from, to)
 };
 
 namespace detail {
 
-/// One tree edge on its way through the chunks of its tree.
+/// The state of one tree edge while the chunks of its tree cross it.
 struct simulated_task {
-  std::vector<std::size_t> route;  // of links
+  std::vector<std::size_t> route;  // positions of links
   double latency = 0;
-  int height = 0;                     // of what hangs below: goes first among equals
-  std::vector<std::size_t> next;      // lanes that wait for what arrives over this one
-  std::vector<std::size_t> previous;  // lanes whose chunk this one needs
+  int height = 0;                     // of the subtree below; the highest goes first among equals
+  std::vector<std::size_t> next;      // tasks that need the chunks that arrive here
+  std::vector<std::size_t> previous;  // tasks whose chunks this one needs
   std::size_t chunks = 0;
   double chunk_bytes = 0;
-  std::vector<std::size_t> missing;  // by chunk: arrivals and credits still to come
-  std::vector<double> ready;         // by chunk: when the last of them came
-  std::size_t sent = 0;              // chunks handed over or about to be
-  double free_at = 0;                // when the last of them had left
-  bool waiting = true;               // no hand-over is planned
+  std::vector<std::size_t> missing;  // by chunk: arrivals and credits that it still needs
+  std::vector<double> ready;         // by chunk: time of the last of them
+  std::size_t sent = 0;              // chunks handed over or scheduled
+  double free_at = 0;                // time at which the last of them left
+  bool waiting = true;               // no hand-over is scheduled
 };
 
-/// The lanes of one tree. A reduce lane waits for those below it; a broadcast lane for the one above
-/// it, or at the root of an all-reduce for all reduce lanes that end there.
+/// Adds the tasks of one tree, one for each tree edge. A reduce task needs the tasks below it. A
+/// broadcast task needs the task above it. At the root of an all-reduce it needs all reduce tasks
+/// that end there.
 inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double bytes,
                       double chunk_bytes, timed_links const& links,
                       std::map<std::pair<int, int>, std::size_t> const& number) {
   auto const chunks =
       static_cast<std::size_t>(std::max(1.0, std::ceil(bytes / chunk_bytes - 1e-9)));
-  std::map<int, std::size_t> leaving, entering;  // reduce and broadcast lanes by their farther end
+  std::map<int, std::size_t> leaving, entering;  // tasks by their farther end
   std::vector<std::size_t> into_root;
   for (bool const towards_root : {true, false}) {
     auto const& phase = towards_root ? t.reduce : t.broadcast;
@@ -80,7 +81,7 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
         tasks[to].previous.push_back(from);
       };
       (towards_root ? leaving : entering)[e.far] = here;
-      if (e.near != t.root) {  // its lane nearer to the root is there already
+      if (e.near != t.root) {  // the task nearer to the root exists already
         towards_root ? feeds(here, leaving.at(e.near)) : feeds(entering.at(e.near), here);
       } else if (towards_root) {
         into_root.push_back(here);
@@ -93,19 +94,21 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
 
 }  // namespace detail
 
-/// Runs a plan on a machine without moving data: chunk by chunk, each link serving messages in the
-/// order in which they are handed over.
+/// Runs a plan on a machine without moving data. Each link serves messages in the order in which
+/// ranks hand them over.
 ///
-/// A rank spends `step_seconds` on each chunk and edge, one chunk of an edge after the other, then
-/// hands it to all links of its route at once; a link is busy with it for bytes / rate after those
-/// that came before; it arrives when the last link is done, and the latencies later. It goes on over
-/// an edge when every chunk that the edge needs has arrived, and no more than `window` chunks are on
-/// it that its receiver has not passed on.
+/// - A rank spends `step_seconds` on each chunk of each tree edge, one chunk of an edge after the
+///   other. Then it hands the chunk to all links of the route at once.
+/// - A link serves a chunk for bytes / rate, after the chunks that it received before.
+/// - A chunk arrives when the last link has served it and the latencies of the route have passed.
+/// - A rank takes the next chunk of an edge once all chunks that it is made of have arrived. At
+///   most `window` chunks of an edge may be at its receiver, or on the way there, and not yet
+///   passed on.
 ///
-/// It shares nothing with the formulas of `cost_model.hpp`, which are tested against it.
+/// The simulation shares no formula with `cost_model.hpp`, whose tests compare it with this.
 ///
-/// bytes:       of the whole buffer, split over the trees in proportion to their weights
-/// chunk_bytes: by tree: largest chunk; the chunks of a tree are equal
+/// bytes:       size of the whole buffer, split over the trees in proportion to their weights
+/// chunk_bytes: the largest chunk of each tree, in bytes; the chunks of a tree have equal sizes
 /// Time:   O(M (path length + log edges)) for M messages.  Space: O(M).
 /// Pre:    the plan passes `check_plan`; bytes >= 0; chunk sizes are positive.
 /// Throws: precondition_error if a precondition on numbers does not hold; input_error for more than
@@ -114,8 +117,9 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
                                                 double bytes,
                                                 std::vector<double> const& chunk_bytes,
                                                 simulation_options const& options = {}) {
-  expects(bytes >= 0, "simulate: bytes must not be negative");
-  expects(chunk_bytes.size() == plan.trees.size(), "simulate: one chunk size for each tree");
+  expects(bytes >= 0, "simulate: a negative number of bytes, expected 0 or more");
+  expects(chunk_bytes.size() == plan.trees.size(),
+          "simulate: the number of chunk sizes differs, expected one for each tree");
   double const unit =
       options.bytes_per_unit > 0 ? options.bytes_per_unit : bytes_per_second(machine.unit);
   auto const links = detail::links_in_seconds(machine, plan.links, unit);
@@ -132,7 +136,7 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
   double messages = 0;
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
-    expects(chunk_bytes[i] > 0, "simulate: a chunk size is not positive");
+    expects(chunk_bytes[i] > 0, "simulate: a chunk size of 0 or less, expected a positive number");
     double const part = bytes * (t.weight / plan.rate).to_double();
     messages += std::max(1.0, std::ceil(part / chunk_bytes[i])) *
                 static_cast<double>(t.reduce.size() + t.broadcast.size());
@@ -143,7 +147,7 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
     detail::add_tasks(tasks, t, part, chunk_bytes[i], links, number);
   }
 
-  // Hand-overs by time; among equals the highest subtree, then the order of the plan.
+  // Hand-overs by time. Among equals the highest subtree goes first, then the order of the plan.
   using hand_over = std::tuple<double, int, std::size_t>;
   std::priority_queue<hand_over, std::vector<hand_over>, std::greater<>> agenda;
   auto const plan_next = [&](std::size_t at, double ready) {
@@ -159,7 +163,7 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
     l.ready.assign(l.chunks, 0);
     if (l.previous.empty()) plan_next(at, 0);
   }
-  // One of the things that a chunk of a lane waits for has come.
+  // Counts one arrival or credit that a chunk of a task needs.
   auto const come = [&](std::size_t at, std::size_t chunk, double when) {
     auto& l = tasks[at];
     l.ready[chunk] = std::max(l.ready[chunk], when);
@@ -193,7 +197,7 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
   return result;
 }
 
-/// The same with one chunk size for all trees.
+/// Runs a plan with one chunk size for all trees, in bytes.
 [[nodiscard]] inline simulation_result simulate(topology const& machine, plan const& plan,
                                                 double bytes, double chunk_bytes,
                                                 simulation_options const& options = {}) {

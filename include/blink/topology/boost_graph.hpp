@@ -16,15 +16,15 @@
 #include <vector>
 
 // Makes `topology` a graph of Boost.Graph: VertexListGraph, EdgeListGraph and BidirectionalGraph.
-// Vertices are positions in `nodes`; an edge is one link of `links`. `get(boost::edge_index, g)` is
-// its position, which turns a vector with one value a link into a property map:
+// Vertices are positions in `nodes`. An edge is one link of `links`. `get(boost::edge_index, g)`
+// maps it to its position, so that a vector with one value for each link becomes a property map:
 //
 //     boost::make_iterator_property_map(costs.begin(), get(boost::edge_index, machine))
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A link as Boost.Graph names it: by identity, so that parallel links differ. Valid as long as
-/// the machine's links are not moved.
+/// An edge descriptor of Boost.Graph. Parallel links have different descriptors. A descriptor is
+/// valid until `topology::links` changes.
 class link_edge {
  public:
   link_edge() = default;
@@ -46,7 +46,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 enum class link_end : std::uint8_t { tail, head };
 
-/// Walks the links that have `vertex` at one end, by looking at all.
+/// Iterates over the links that have `vertex` at one end. It looks at every link of the machine.
 template <link_end End>
 class link_iterator {
  public:
@@ -100,6 +100,7 @@ template <link_end End>
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// The positions of all nodes.
 [[nodiscard]] inline auto vertices(topology const& machine) {
   using iterator = boost::counting_iterator<int>;
   return std::pair(iterator(0), iterator(static_cast<int>(machine.nodes.size())));
@@ -113,14 +114,17 @@ namespace blink { inline namespace BLINK_ABI {
 [[nodiscard]] inline auto in_edges(int vertex, topology const& machine) {
   return detail::links_at<detail::link_end::head>(vertex, machine);
 }
+/// The number of links from `vertex`. Time: O(E).
 [[nodiscard]] inline std::size_t out_degree(int vertex, topology const& machine) {
   auto const [first, last] = out_edges(vertex, machine);
   return static_cast<std::size_t>(std::distance(first, last));
 }
+/// The number of links to `vertex`. Time: O(E).
 [[nodiscard]] inline std::size_t in_degree(int vertex, topology const& machine) {
   auto const [first, last] = in_edges(vertex, machine);
   return static_cast<std::size_t>(std::distance(first, last));
 }
+/// The number of links from and to `vertex`. Time: O(E).
 [[nodiscard]] inline std::size_t degree(int vertex, topology const& machine) {
   return out_degree(vertex, machine) + in_degree(vertex, machine);
 }
@@ -137,9 +141,11 @@ struct link_index_map {
     return static_cast<std::size_t>(&*edge - map.first);
   }
 };
+/// The map from links to their positions.
 [[nodiscard]] inline link_index_map get(boost::edge_index_t, topology const& machine) {
   return {machine.links.data()};
 }
+/// The map from nodes to their positions, which is the identity.
 [[nodiscard]] inline boost::typed_identity_property_map<int> get(boost::vertex_index_t,
                                                                  topology const&) {
   return {};
@@ -169,7 +175,7 @@ struct graph_traits<blink::topology> {
   static vertex_descriptor null_vertex() { return -1; }
 };
 
-template <>  // some algorithms ask with const
+template <>  // some algorithms use the traits of a const graph
 struct graph_traits<blink::topology const> : graph_traits<blink::topology> {};
 
 template <>

@@ -18,21 +18,21 @@
 #include <utility>
 #include <vector>
 
-// The machines of `machines.hpp` by name, for people who type.
+// The machines of `machines.hpp` by name, for command lines.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A machine that has a name.
+/// A machine that users name on a command line.
 struct built_in_machine {
   std::string_view name;
-  std::string_view arguments;  ///< "": none; "[BOXES]": may be left out
-  std::string_view about;
+  std::string_view arguments;  ///< "": none; "[SERVERS]": optional
+  std::string_view about;      ///< one line for lists
   topology (*make)(std::vector<int> const&);
-  std::size_t least_arguments;  ///< numbers that follow the name: "torus:4x4" has two
+  std::size_t least_arguments;  ///< numbers after the colon: "torus:4x4" has two
   std::size_t most_arguments;
 };
 
-/// All of them, in the order in which to list them.
+/// All built-in machines, in the order of lists.
 [[nodiscard]] inline auto const& built_in_machines() {
   using arguments = std::vector<int> const&;
   constexpr auto any = std::numeric_limits<std::size_t>::max();
@@ -44,13 +44,13 @@ struct built_in_machine {
       {"dgx1v_pcie", "", "the same with its PCIe tree and sockets",
        +[](arguments) { return machines::dgx1v_pcie(); }, 0, 0},
       {"dgx2", "", "16 V100 behind NVSwitch", +[](arguments) { return machines::dgx2(); }, 0, 0},
-      {"dgx_a100", "[BOXES]", "servers of 8 A100 behind NVSwitch, two network rails",
+      {"dgx_a100", "[SERVERS]", "servers of 8 A100 behind NVSwitch, two network rails",
        +[](arguments a) { return machines::dgx_a100(servers(a)); }, 0, 1},
-      {"dgx_h100", "[BOXES]", "servers of 8 H100 behind NVSwitch, one network",
+      {"dgx_h100", "[SERVERS]", "servers of 8 H100 behind NVSwitch, one network",
        +[](arguments a) { return machines::dgx_h100(servers(a)); }, 0, 1},
       {"hgx_h200", "", "8 H200 behind NVSwitch", +[](arguments) { return machines::hgx_h200(); }, 0,
        0},
-      {"mi250", "[BOXES]", "servers of 16 MI250 dies, Infinity Fabric",
+      {"mi250", "[SERVERS]", "servers of 16 MI250 dies, Infinity Fabric",
        +[](arguments a) { return machines::mi250(servers(a)); }, 0, 1},
       {"nvl72", "", "72 GPUs of a GB200 rack behind NVSwitch",
        +[](arguments) { return machines::nvl72(); }, 0, 0},
@@ -68,7 +68,7 @@ struct built_in_machine {
   return list;
 }
 
-/// How to type it: "dgx1v", "ring:N", "dgx_a100[:BOXES]".
+/// The name with its arguments: "dgx1v", "ring:N", "dgx_a100[:SERVERS]".
 [[nodiscard]] inline std::string usage(built_in_machine const& machine) {
   std::string const name(machine.name);
   if (machine.arguments.empty()) return name;
@@ -76,15 +76,15 @@ struct built_in_machine {
   return name + "[:" + std::string(machine.arguments.substr(1));
 }
 
-/// The machine of this name, such as "dgx1v", "dgx_a100:2", "torus:4x4"; nothing if the part before
-/// the colon is not in the list.
+/// The machine of this name, such as "dgx1v", "dgx_a100:2", "torus:4x4". Nothing if the part before
+/// the colon names no built-in machine.
 ///
-/// Throws: input_error if the numbers after the colon are not what the machine needs.
+/// Throws: input_error if the machine does not accept the numbers after the colon.
 [[nodiscard]] std::optional<topology> make_built_in_machine(std::string_view text);
 
 namespace detail {
 
-/// "4x4" as 4 4.
+/// The numbers of "4x4"; nothing for text of another form.
 inline std::optional<std::vector<int>> read_extents(std::string_view text) {
   std::vector<int> result;
   while (true) {

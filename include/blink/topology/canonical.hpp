@@ -18,8 +18,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A directed graph whose vertices and edges carry labels; labels are numbers that mean the same in
-/// every graph that is compared.
+/// A directed graph whose vertices and edges carry labels. A label is a number with the same
+/// meaning in all graphs that are compared.
 struct labelled_digraph {
   struct neighbour {
     int vertex = 0;
@@ -30,13 +30,15 @@ struct labelled_digraph {
   std::vector<std::vector<neighbour>> neighbours;  ///< by vertex, each other vertex at most once
 };
 
-/// Finds the order of the vertices whose description is smallest, among all that refinement and
-/// individualisation reach.
+/// Finds the order of the vertices with the smallest description, among all orders that refinement
+/// and individualisation reach.
 ///
-/// The tree of choices is walked depth first. Two things keep it small: the trace of a refinement
-/// is the same for vertices that an automorphism exchanges, so branches with larger traces are cut;
-/// and every leaf that looks like an earlier one gives an automorphism, whose orbits need only one
-/// member each.
+/// The search visits the tree of choices depth first. Two facts keep the tree small:
+///
+/// - Vertices that an automorphism exchanges have equal traces of refinement. So branches with a
+///   larger trace are cut.
+/// - A leaf with the description of an earlier leaf gives an automorphism. So one vertex of each of
+///   its orbits is enough.
 class canonical_search {
  public:
   canonical_search(labelled_digraph const& graph, std::int64_t step_limit)
@@ -56,22 +58,23 @@ class canonical_search {
 
   /// The vertices in canonical order.
   [[nodiscard]] std::vector<int> const& order() const { return best_.order; }
-  /// Was the whole tree of choices walked? Else the order may depend on the numbering.
+  /// True if the search visited the whole tree of choices. Otherwise the order may depend on the
+  /// numbering of the machine.
   [[nodiscard]] bool is_complete() const { return steps_ <= step_limit_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
 
  private:
   struct leaf {
     std::vector<int> path;             ///< the vertices that were individualised
-    std::vector<std::uint64_t> trace;  ///< of each refinement on the way
+    std::vector<std::uint64_t> trace;  ///< one number for each refinement on the path
     std::vector<int> code;             ///< the graph in the new numbering
     std::vector<int> order;
   };
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  /// Splits colours by what is around the vertices until nothing changes. A colour is the number of
-  /// vertices with smaller colours. Returns a number that renumbering does not change.
+  /// Splits colours by the neighbours of the vertices until nothing changes. A colour is the number
+  /// of vertices with smaller colours. Returns a number that does not depend on the numbering.
   std::uint64_t refine(std::vector<int>& colours) const {
     auto const n = colours.size();
     std::vector<std::vector<int>> call_id(n);
@@ -110,7 +113,7 @@ class canonical_search {
     return hash;
   }
 
-  /// The vertices of the first among the smallest colour classes of two or more; empty if none.
+  /// The first of the smallest colour classes with more than one vertex; empty if there is none.
   static std::vector<int> branching_class(std::vector<int> const& colours) {
     std::vector<std::vector<int>> classes(colours.size());
     for (std::size_t v = 0; v < colours.size(); ++v) {
@@ -123,7 +126,8 @@ class canonical_search {
     return chosen;
   }
 
-  /// Returns the depth to go back to: `depth` to go on with the next choice there.
+  /// Visits a node of the tree of choices. Returns the depth at which the search continues; `depth`
+  /// means with the next choice here.
   int visit(std::vector<int> colours, int depth) {
     if (++steps_ > step_limit_ && !best_.order.empty()) return -1;
     trace_.push_back(refine(colours));
@@ -186,7 +190,7 @@ class canonical_search {
     return depth;
   }
 
-  /// Does a known automorphism that keeps the path map `v` to one of `tried`?
+  /// True if known automorphisms that keep the path map `v` to a vertex of `tried`.
   [[nodiscard]] bool is_exchanged_with_one_of(std::vector<int> const& tried, int v) const {
     if (tried.empty() || automorphisms_.empty()) return false;
     std::vector<int> orbit(graph_.labels.size());
@@ -212,44 +216,46 @@ class canonical_search {
   std::vector<std::uint64_t> trace_;
   leaf first_;
   leaf best_;
-  std::vector<std::vector<int>> automorphisms_;  ///< image of each vertex
+  std::vector<std::vector<int>> automorphisms_;  ///< the image of each vertex
 };
 
 }}}  // namespace blink::BLINK_ABI::detail
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A machine without its numbering.
+/// A description of a machine that does not depend on the numbering of its nodes.
 struct canonical_form {
-  std::string key;         ///< equal for two machines exactly if they are isomorphic
+  std::string key;         ///< equal for two machines if and only if they are isomorphic
   std::vector<int> order;  ///< positions of the nodes in canonical order
-  bool is_exact = true;    ///< false: the limit was hit, isomorphic machines may differ in the key
-  std::int64_t steps = 0;  ///< refinements that were made
+  bool is_exact = true;    ///< false: the limit ended the search, and isomorphic machines may have
+                           ///< different keys
+  std::int64_t steps = 0;  ///< number of refinements
 };
 
-/// Finds a numbering of the machine that does not depend on the given one, and writes the machine
-/// in it. Plans for one machine serve another with the same key: node `order[i]` of the one is node
-/// `order[i]` of the other.
+/// Finds a numbering of the machine that does not depend on the given one, and describes the
+/// machine in it. A plan for one machine also serves any other machine with the same key. Node
+/// `order[i]` of the one machine corresponds to node `order[i]` of the other.
 ///
-/// Two machines are isomorphic if a renumbering of the nodes keeps kinds of nodes and, between each
-/// two nodes, the links with their kinds and capacities in the same unit. Names, ids, servers and
-/// latencies do not matter.
+/// Two machines are isomorphic if some renumbering of the nodes keeps the kind of each node and the
+/// links between each two nodes. Links are equal if kind, capacity and unit are. Names, ids,
+/// servers and latencies do not matter.
 ///
 /// Source: B. D. McKay, "Practical graph isomorphism", Congressus Numerantium 30, 1981;
 ///         B. D. McKay and A. Piperno, "Practical graph isomorphism, II", J. Symbolic Computation
 ///         60, 2014.
-/// Time:   O(s V E log V) for s steps; s is 1 without symmetry, at most O(V^2) on stars, meshes and
-///         complete graphs, exponential on graphs made for that: then `step_limit` ends the search.
+/// Time:   O(s V E log V) for s steps. s is 1 without symmetry, and at most O(V^2) on stars, meshes
+///         and complete graphs. On graphs constructed for that purpose s is exponential, and
+///         `step_limit` ends the search.
 /// Pre:    the machine passes `validate`; step_limit > 0.
 /// Post:   renumbering the machine by `order` gives `key`.
 /// Throws: input_error from `validate`, precondition_error for the limit.
 [[nodiscard]] inline canonical_form canonical(topology const& machine,
                                               std::int64_t step_limit = 1'000'000) {
-  expects(step_limit > 0, "canonical: step_limit must be positive");
+  expects(step_limit > 0, "canonical: a step_limit of 0 or less, expected a positive number");
   validate(machine);
   auto const n = machine.nodes.size();
 
-  // What stands between two nodes, as text; texts are numbered in their own order.
+  // The links between two nodes as text. Texts are numbered in their alphabetical order.
   std::map<std::pair<int, int>, std::vector<std::string>> links;
   for (auto const& link : machine.links) {
     links[{link.tail, link.head}].push_back(std::string(to_text(link.kind)) + " " +

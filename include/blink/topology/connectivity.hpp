@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-// Which ranks of a machine can reach each other, and through which kind of link.
+// Reachability between the ranks of a machine, through links of all kinds or of one.
 
 namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// By position of a node: can it be reached from a node in `start` along the links that `use`
-/// accepts, or, if not `forward`, can it reach one?
+/// By position of a node: true if a node in `start` reaches it along links that `use` accepts. If
+/// not `forward`, true if it reaches a node in `start`.
 template <class Use>
 std::vector<bool> reached(topology const& machine, std::vector<int> const& start, bool forward,
                           Use use) {
@@ -44,6 +44,7 @@ std::vector<bool> reached(topology const& machine, std::vector<int> const& start
   return result;
 }
 
+/// True if the links that `use` accepts lead from every rank to every other rank.
 template <class Use>
 bool joins_all_ranks(topology const& machine, Use use) {
   auto const ranks = machine.rank_positions();
@@ -57,13 +58,13 @@ bool joins_all_ranks(topology const& machine, Use use) {
 
 }  // namespace detail
 
-/// The ranks in groups: two ranks share a group if each reaches the other, through switches and other
-/// ranks.
+/// The ranks in groups. Two ranks share a group if each reaches the other, through switches and
+/// other ranks.
 ///
 /// Time: O(groups * (nodes + links)).
 /// Pre:  `validate(machine)` does not throw.
-/// Post: ids of ranks; groups by their first rank, ranks in the order of the machine; every rank
-///       is in one group.
+/// Post: every rank is in one group, by its id. Groups are in the order of their first ranks, ranks
+///       in the order of the machine.
 [[nodiscard]] inline std::vector<std::vector<int>> rank_groups(topology const& machine) {
   auto const any = [](link const&) { return true; };
   std::vector<std::vector<int>> result;
@@ -85,10 +86,10 @@ bool joins_all_ranks(topology const& machine, Use use) {
   return result;
 }
 
-/// Does nothing if every rank reaches every other one.
+/// Checks that every rank reaches every other rank.
 ///
 /// Pre:    `validate(machine)` does not throw.
-/// Throws: input_error that names two ranks without a path and lists the groups that are joined.
+/// Throws: input_error that names two ranks without a route between them and lists `rank_groups`.
 inline void require_connected(topology const& machine) {
   auto const groups = rank_groups(machine);
   if (groups.size() < 2) return;
@@ -99,7 +100,7 @@ inline void require_connected(topology const& machine) {
   bool const reaches = from_a[static_cast<std::size_t>(machine.position_of(b))];
   auto text = "machine '" + machine.name + "': no path from rank " +
               std::to_string(reaches ? b : a) + " to rank " + std::to_string(reaches ? a : b) +
-              "; joined are only";
+              ", expected one joined group, found";
   for (auto const& group : groups) {
     text += " {";
     for (auto const id : group) text += (id == group.front() ? "" : " ") + std::to_string(id);
@@ -108,16 +109,18 @@ inline void require_connected(topology const& machine) {
   throw input_error(text);
 }
 
-/// The kind of link that collectives should use alone: the fastest kind in the machine, if it joins
-/// all ranks by itself. Then the slower kinds (the PCIe tree beside NVLink) add little rate and
-/// much latency. Nothing if it does not, so that all links are needed, if all links are of one
-/// kind, or if some kind is unknown.
+/// The kind of link that collectives should use alone: the fastest kind of the machine, if its
+/// links join all ranks. The slower kinds, such as the PCIe tree beside NVLink, then add little
+/// rate and much latency.
 ///
 /// "Fastest" is the order of `link_kind`: nvlink, xgmi, c2c, pcie, socket, network, memory. A
-/// slower kind is never preferred to all links: two servers are joined by the network alone, but
-/// their NVLinks are most of their rate.
+/// slower kind is never preferred to all links. The network alone joins two servers, for example,
+/// but their NVLinks make most of their rate.
 ///
-/// Time: O(nodes + links).  Pre: `validate(machine)` does not throw.
+/// Time: O(nodes + links).
+/// Pre:  `validate(machine)` does not throw.
+/// Post: nothing, for all links, if the fastest kind does not join all ranks. Also nothing if all
+///       links are of one kind, or if the kind of a link is unknown.
 [[nodiscard]] inline std::optional<link_kind> fastest_connecting_kind(topology const& machine) {
   if (machine.links.empty()) return std::nullopt;
   auto const [least, most] =

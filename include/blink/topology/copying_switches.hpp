@@ -16,7 +16,7 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// Switches all of whose links are of this kind.
+/// The positions of the switches whose links are all of this kind.
 [[nodiscard]] inline std::set<int> switches_with_links_of(topology const& machine, link_kind kind) {
   std::set<int> result, others;
   for (auto const& l : machine.links) {
@@ -31,11 +31,11 @@ namespace detail {
 
 }  // namespace detail
 
-/// A machine with switches that copy and reduce (NVLS, SHARP).
+/// The machine with switches that copy and reduce (NVLS, SHARP).
 ///
-/// which:  "all" switches; a kind of link ("nvlink"): the switches that have links of this kind only;
-///         or ids of switches ("8,9").
-/// Throws: input_error if no switch is meant, or an id is not a switch's.
+/// which:  "all", or ids of switches ("8,9"), or a kind of link ("nvlink") for the switches with
+///         links of this kind only
+/// Throws: input_error if no switch matches, or an id does not belong to a switch.
 [[nodiscard]] inline topology with_copying_switches(topology machine, std::string_view which) {
   auto const fail = [&](std::string const& what) {
     throw input_error("copying switches '" + std::string(which) + "' of machine '" + machine.name +
@@ -54,7 +54,8 @@ namespace detail {
       int const at =
           failure == std::errc{} && stop == which.data() + end ? machine.position_of(id) : -1;
       if (at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::switch_node) {
-        fail("'" + std::string(which.substr(begin, end - begin)) + "' is not the id of a switch");
+        fail("found '" + std::string(which.substr(begin, end - begin)) +
+             "', expected the id of a switch");
       }
       chosen.insert(at);
       begin = end + 1;
@@ -62,7 +63,7 @@ namespace detail {
   } else {
     chosen = detail::switches_with_links_of(machine, read_link_kind(which));
   }
-  if (chosen.empty()) fail("there is no such switch");
+  if (chosen.empty()) fail("no switch matches, expected at least one");
   for (int const at : chosen) {
     auto& node = machine.nodes[static_cast<std::size_t>(at)];
     node.copies = node.reduces = true;

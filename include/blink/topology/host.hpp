@@ -28,17 +28,19 @@
 #include <utility>
 #include <vector>
 
-// What Linux says about cores and memories, and how fast one core copies.
+// Cores and memories as Linux lists them, and the rate at which one core copies.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// A NUMA node as Linux describes it.
 struct numa_node {
   int number = 0;
   std::set<int> cores;
-  std::vector<int> distance;  ///< to each node, in the order of their numbers; may be empty
+  std::vector<int> distance;  ///< to each node, in the order of numbers; empty if unknown
 };
 
-/// "0-3,8" as a set; nothing for text of another form. Linux has fewer than `most` cores.
+/// The cores of a list such as "0-3,8"; nothing for text of another form or for a core beyond
+/// `most`, because Linux has fewer.
 inline std::optional<std::set<int>> read_core_list(std::string_view text, int most = 1 << 16) {
   std::set<int> result;
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
@@ -66,7 +68,7 @@ inline std::optional<std::set<int>> read_core_list(std::string_view text, int mo
 
 /// The cores that this process may use, in ascending order.
 inline std::vector<int> usable_cores() {
-  for (int room = 1024; room <= 1 << 20; room *= 2) {  // grows until the kernel's mask fits
+  for (int room = 1024; room <= 1 << 20; room *= 2) {  // until the kernel's mask fits
     auto const free = [](cpu_set_t* set) { CPU_FREE(set); };
     std::unique_ptr<cpu_set_t, decltype(free)> const set(CPU_ALLOC(static_cast<std::size_t>(room)),
                                                          free);
@@ -78,10 +80,10 @@ inline std::vector<int> usable_cores() {
     }
     if (!result.empty()) return result;
   }
-  throw input_error("sched_getaffinity: no answer, expected the cores of this process");
+  throw input_error("sched_getaffinity: failed, expected the cores of this process");
 }
 
-/// The NUMA nodes that the folder describes, by number; at least one, which may be empty.
+/// The NUMA nodes that the folder describes, by number. If it describes none, one without cores.
 inline std::vector<numa_node> numa_nodes(std::string const& folder) {
   std::vector<numa_node> result;
   std::error_code fault;
@@ -106,21 +108,22 @@ inline std::vector<numa_node> numa_nodes(std::string const& folder) {
   return result;
 }
 
-/// Positions a and b in `nodes`; 20, the usual value for a neighbour, where the table is missing.
+/// The distance of the nodes at positions `a` and `b`. Without a table it is the usual value for
+/// neighbours.
 inline int distance_between(std::vector<numa_node> const& nodes, std::size_t a, std::size_t b) {
   auto const& row = nodes[a].distance;
   return row.size() == nodes.size() && row[b] >= 10 ? row[b] : 20;
 }
 
-/// GB/s that this thread copies from memory to memory: the median of copies of `bytes`, at least
-/// three, until `seconds` have passed.
+/// The rate at which this thread copies from memory to memory, in GB/s. It is the median of copies
+/// of `bytes`, made until `seconds` have passed, and of three at least.
 inline double copy_rate(std::size_t bytes, double seconds) {
   using clock = std::chrono::steady_clock;
   auto const since = [](clock::time_point start) {
     return std::chrono::duration<double>(clock::now() - start).count();
   };
-  expects(bytes > 0, "copy_rate: nothing to copy");
-  auto const from = std::make_unique<std::byte[]>(bytes);  // zeros: the pages exist
+  expects(bytes > 0, "copy_rate: 0 bytes, expected a positive number");
+  auto const from = std::make_unique<std::byte[]>(bytes);  // zeros, so that the pages exist
   auto const to = std::make_unique<std::byte[]>(bytes);
   std::vector<double> samples;
   auto const start = clock::now();
@@ -129,7 +132,7 @@ inline double copy_rate(std::size_t bytes, double seconds) {
     auto const begin = clock::now();
     std::memcpy(to.get(), from.get(), bytes);
     samples.push_back(std::max(since(begin), 1e-9));
-    // The copy is used, so it is made.
+    // The result is read, so that the compiler keeps the copy.
     expects(to[(samples.size() - 1) % bytes] == static_cast<std::byte>(samples.size() - 1),
             "copy_rate: the copy differs");
   }
@@ -142,25 +145,27 @@ inline double copy_rate(std::size_t bytes, double seconds) {
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// Choices for `this_machine`.
 struct host_options {
-  std::optional<rational> copy_rate;                ///< GB/s of one core; measured if not given
-  double probe_seconds = 0.2;                       ///< the measurement ends within about this time
-  std::size_t probe_bytes = std::size_t{32} << 20;  ///< copied at a time; more than a core's caches
-  std::string system_folder = "/sys/devices/system/node";  ///< where Linux describes NUMA nodes
+  std::optional<rational> copy_rate;                ///< GB/s of one core; measured if absent
+  double probe_seconds = 0.2;                       ///< duration of the measurement
+  std::size_t probe_bytes = std::size_t{32} << 20;  ///< of one copy; larger than a core's caches
+  std::string system_folder = "/sys/devices/system/node";  ///< Linux's NUMA nodes
 };
 
-/// The computer that runs this program (Linux): cores are ranks, NUMA memories are switches.
+/// The Linux computer that runs this program. Cores are ranks, NUMA memories are switches.
 ///
-/// Rank i is the i-th core that this process may use (its affinity mask); its label is Linux's
-/// number. A core has a link to and from the memory of its NUMA node with the rate of a copy by one
-/// core, rounded down to 0.1 GB/s; two memories have links of that rate divided by their distance
-/// in the firmware's table, where the own memory has 10. What all cores together get out of one
-/// memory is not limited: switches have no capacity of their own.
+/// - Rank i is the i-th core in the affinity mask of this process. Its label has Linux's number.
+/// - A core has links to and from the memory of its NUMA node. Their capacity is the copy rate of
+///   one core, rounded down to a tenth of a GB/s.
+/// - Two memories have links of that rate times 10 / distance. The distance is that of the
+///   firmware's table, in which a memory has the distance 10 to itself.
+/// - The joint rate of all cores of one memory is not limited, because switches have no capacity.
 ///
 /// Time:   options.probe_seconds, or none if the rate is given.
 /// Post:   `validate` accepts the machine, and all ranks are connected.
-/// Throws: input_error if Linux does not tell the cores; precondition_error if options.copy_rate is
-///         below 0.1.
+/// Throws: input_error if Linux does not list the cores; precondition_error if options.copy_rate is
+///         below 0.1 GB/s.
 [[nodiscard]] topology this_machine(host_options const& options = {});
 
 inline topology this_machine(host_options const& options) {
@@ -171,7 +176,8 @@ inline topology this_machine(host_options const& options) {
                           ? options.copy_rate->to_double()
                           : detail::copy_rate(options.probe_bytes, options.probe_seconds);
   auto const steps = static_cast<std::int64_t>(std::floor(rate * steps_per_unit + 1e-6));
-  expects(steps > 0 || !options.copy_rate, "this_machine: copy_rate below 0.1 GB/s");
+  expects(steps > 0 || !options.copy_rate,
+          "this_machine: a copy_rate below 0.1 GB/s, expected 0.1 or more");
   auto const own = std::max(steps, std::int64_t{1});
 
   topology machine;
@@ -185,7 +191,7 @@ inline topology this_machine(host_options const& options) {
     machine.links.push_back({a, b, capacity, 0, kind});
     machine.links.push_back({b, a, capacity, 0, kind});
   };
-  // A memory for each NUMA node that has one of the cores; cores that no node claims have the first.
+  // A memory for each NUMA node with one of the cores. A core of no node uses the first one.
   std::map<std::size_t, int> memory;
   for (std::size_t i = 0; i < cores.size(); ++i) {
     std::size_t home = 0;

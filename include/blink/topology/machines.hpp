@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-// Machines that need no file. Real ones have GB/s of one direction, and GPU b * (GPUs in a server) + i
-// is GPU i of server b; the regular graphs have links of capacity 1.
+// Machines that need no file. Capacities of real machines are in GB/s of one direction. GPU i of
+// server b has the id b * (GPUs of a server) + i. Links of regular graphs have capacity 1.
 
 namespace blink { inline namespace BLINK_ABI { namespace machines {
 
-/// The most ranks that a builder makes. Throws input_error above.
+/// The largest number of ranks of a built-in machine. Builders throw input_error above it.
 inline constexpr std::int64_t most_ranks = 4096;
 
 namespace detail {
@@ -35,7 +35,8 @@ inline int checked_ranks(std::vector<int> const& extents, int least, std::string
     }
     ranks *= extent;
     if (ranks > most_ranks) {
-      throw input_error(what + ": more than " + std::to_string(most_ranks) + " ranks");
+      throw input_error(what + ": more than " + std::to_string(most_ranks) +
+                        " ranks, expected fewer");
     }
   }
   return static_cast<int>(ranks);
@@ -66,7 +67,8 @@ inline std::string boxes_name(std::string name, int servers) {
   return servers > 1 ? name + ":" + std::to_string(servers) : name;
 }
 
-/// The hybrid cube mesh of the DGX-1: NVLinks between each pair, as `nvidia-smi` numbers the GPUs.
+/// The hybrid cube mesh of the DGX-1: the number of NVLinks of each pair, numbered as by
+/// `nvidia-smi`.
 inline constexpr std::array<std::array<std::int8_t, 8>, 8> dgx1_links{{{0, 1, 1, 2, 2, 0, 0, 0},
                                                                        {1, 0, 2, 1, 0, 2, 0, 0},
                                                                        {1, 2, 0, 2, 0, 0, 1, 0},
@@ -89,7 +91,7 @@ inline topology dgx1(std::string name, std::int64_t per_link, bool doubled) {
   return machine;
 }
 
-/// Servers of GPUs behind one NVSwitch each.
+/// Servers with one NVSwitch each. `port` is the capacity of a GPU's links to it, in GB/s.
 inline topology switched_servers(std::string name, int servers, int gpus, std::int64_t port) {
   checked_ranks({servers, gpus}, 1, name);
   auto machine = named(std::move(name));
@@ -103,13 +105,13 @@ inline topology switched_servers(std::string name, int servers, int gpus, std::i
   return machine;
 }
 
-/// Every rank of several servers at one network switch.
+/// Joins every rank of several servers to one network switch.
 inline void add_network(topology& machine, int ranks, std::int64_t port) {
   int const network = add_switch(machine, "network", -1);
   for (int i = 0; i < ranks; ++i) add_duplex(machine, i, network, port, link_kind::network);
 }
 
-/// A grid of any dimension, the last extent varying fastest; `wrap` closes each line to a ring.
+/// A grid of any dimension. The last extent varies fastest. `wrap` closes each line to a ring.
 inline topology grid(std::string name, std::vector<int> const& extents, bool wrap) {
   int const ranks = checked_ranks(extents, 1, name);
   auto machine = named(std::move(name));
@@ -137,43 +139,46 @@ inline std::string dimensions(std::vector<int> const& extents) {
 
 }  // namespace detail
 
-/// 8 P100, one NVLink 1 of 20 GB/s for each pair of the hybrid cube mesh.
+/// 8 P100. Each pair of the hybrid cube mesh has one NVLink 1 of 20 GB/s.
 [[nodiscard]] inline topology dgx1p() {
   return detail::dgx1("dgx1p", 20, false);
 }
 
-/// 8 V100, one or two NVLinks 2 of 25 GB/s for each pair of the hybrid cube mesh.
+/// 8 V100. Each pair of the hybrid cube mesh has one or two NVLinks 2 of 25 GB/s.
 [[nodiscard]] inline topology dgx1v() {
   return detail::dgx1("dgx1v", 25, true);
 }
 
-/// The DGX-1V with its PCIe tree beside the NVLinks: pairs of GPUs at a switch, two switches at a
-/// socket. PCIe 3 x16 counts 12 GB/s, the connection of the two sockets 6 (as NCCL takes it for
-/// Broadwell).
+/// The DGX-1V with its PCIe tree beside the NVLinks. A switch serves two GPUs, a socket two
+/// switches.
+///
+/// PCIe 3 x16 has 12 GB/s. The link between the sockets has 6 GB/s, NCCL's value for Broadwell.
 [[nodiscard]] inline topology dgx1v_pcie() {
   auto machine = detail::dgx1("dgx1v_pcie", 25, true);
-  constexpr std::int64_t lanes_16 = 12;
+  constexpr std::int64_t pcie_x16 = 12;
   int sockets[2];
   for (int s = 0; s < 2; ++s) {
     sockets[s] = detail::add_switch(machine, "socket" + std::to_string(s), 0);
     for (int pair = 2 * s; pair < 2 * s + 2; ++pair) {
       int const pcie = detail::add_switch(machine, "pcie" + std::to_string(pair), 0);
-      detail::add_duplex(machine, pcie, sockets[s], lanes_16, link_kind::pcie);
-      detail::add_duplex(machine, 2 * pair, pcie, lanes_16, link_kind::pcie);
-      detail::add_duplex(machine, 2 * pair + 1, pcie, lanes_16, link_kind::pcie);
+      detail::add_duplex(machine, pcie, sockets[s], pcie_x16, link_kind::pcie);
+      detail::add_duplex(machine, 2 * pair, pcie, pcie_x16, link_kind::pcie);
+      detail::add_duplex(machine, 2 * pair + 1, pcie, pcie_x16, link_kind::pcie);
     }
   }
   detail::add_duplex(machine, sockets[0], sockets[1], 6, link_kind::socket);
   return machine;
 }
 
-/// 16 V100, six NVLinks 2 of 25 GB/s each into NVSwitch.
+/// 16 V100. Each has six NVLinks 2 of 25 GB/s into NVSwitch.
 [[nodiscard]] inline topology dgx2() {
   return detail::switched_servers("dgx2", 1, 16, 150);
 }
 
-/// Servers of 8 A100 behind NVSwitch (300 GB/s each); with several servers a 25 GB/s NIC for each GPU,
-/// even NICs at one network switch and odd ones at another (two rails).
+/// Servers of 8 A100 behind NVSwitch, 300 GB/s for each GPU.
+///
+/// With several servers each GPU has a NIC of 25 GB/s. Even NICs are at one network switch and odd
+/// NICs at another (two rails).
 [[nodiscard]] inline topology dgx_a100(int servers = 1) {
   auto machine = detail::switched_servers(detail::boxes_name("dgx_a100", servers), servers, 8, 300);
   if (servers == 1) return machine;
@@ -192,26 +197,26 @@ inline std::string dimensions(std::vector<int> const& extents) {
   return machine;
 }
 
-/// Servers of 8 H100 behind NVSwitch (450 GB/s each); with several servers 50 GB/s for each GPU into
-/// one network.
+/// Servers of 8 H100 behind NVSwitch, 450 GB/s for each GPU. With several servers each GPU has
+/// 50 GB/s into one network.
 [[nodiscard]] inline topology dgx_h100(int servers = 1) {
   auto machine = detail::switched_servers(detail::boxes_name("dgx_h100", servers), servers, 8, 450);
   if (servers > 1) detail::add_network(machine, 8 * servers, 50);
   return machine;
 }
 
-/// 8 H200 behind NVSwitch (450 GB/s each).
+/// 8 H200 behind NVSwitch, 450 GB/s for each GPU.
 [[nodiscard]] inline topology hgx_h200() {
   return detail::switched_servers("hgx_h200", 1, 8, 450);
 }
 
-/// 72 GPUs of a GB200 rack behind one NVSwitch domain (900 GB/s each).
+/// 72 GPUs of a GB200 rack behind one NVSwitch domain, 900 GB/s for each GPU.
 [[nodiscard]] inline topology nvl72() {
   return detail::switched_servers("nvl72", 1, 72, 900);
 }
 
-/// Servers of 16 MI250 dies, Infinity Fabric links of 50 GB/s in bundles of 1, 2 and 4; with several
-/// servers 16 GB/s for each die into one network.
+/// Servers of 16 MI250 dies, with Infinity Fabric links of 50 GB/s in bundles of 1, 2 and 4. With
+/// several servers each die has 16 GB/s into one network.
 [[nodiscard]] inline topology mi250(int servers = 1) {
   struct bundle {
     std::int8_t a, b, links;
@@ -234,17 +239,17 @@ inline std::string dimensions(std::vector<int> const& extents) {
   return machine;
 }
 
-/// n ranks in a closed ring of full-duplex links (two ranks: one link).
+/// n ranks in a closed ring of full-duplex links. Two ranks have one link.
 [[nodiscard]] inline topology ring(int n) {
   return detail::grid("ring:" + std::to_string(n), {n}, true);
 }
 
-/// n ranks in a row.
+/// n ranks in a row, neighbours joined by full-duplex links.
 [[nodiscard]] inline topology line(int n) {
   return detail::grid("line:" + std::to_string(n), {n}, false);
 }
 
-/// A grid of two or three (or any number of) dimensions; the last extent varies fastest.
+/// A grid of any number of dimensions. The last extent varies fastest.
 [[nodiscard]] inline topology mesh(std::vector<int> const& extents) {
   return detail::grid("mesh:" + detail::dimensions(extents), extents, false);
 }
@@ -252,7 +257,7 @@ inline std::string dimensions(std::vector<int> const& extents) {
   return mesh(std::vector<int>{rows, columns});
 }
 
-/// A mesh whose lines are closed to rings; an extent of 2 has one link, not two.
+/// A mesh whose lines are closed to rings. An extent of 2 has one link, not two.
 [[nodiscard]] inline topology torus(std::vector<int> const& extents) {
   return detail::grid("torus:" + detail::dimensions(extents), extents, true);
 }
@@ -263,7 +268,9 @@ inline std::string dimensions(std::vector<int> const& extents) {
   return torus(std::vector<int>{planes, rows, columns});
 }
 
-/// 2^d ranks; those whose numbers differ in one bit have a link.
+/// 2^d ranks. Two ranks whose numbers differ in one bit have a link.
+///
+/// Throws: input_error for more than 12 dimensions.
 [[nodiscard]] inline topology hypercube(int d) {
   if (d < 0 || d > 12) {
     throw input_error("hypercube: found " + std::to_string(d) + ", expected 0 to 12 dimensions");

@@ -12,27 +12,28 @@
 #include <utility>
 #include <vector>
 
-// Parts of a machine: some of its ranks, or one kind of its links.
+// Parts of a machine: some of its ranks, or links of one kind.
 
 namespace blink { inline namespace BLINK_ABI {
 
 /// The machine with these ranks only: an allocation.
 ///
-/// Other ranks go with their links: a collective may not pass through a device that the job does not
-/// own. Switches stay while they join something.
+/// The links of other ranks go as well, because a collective may not pass through a device that the
+/// job does not own. Switches stay if they still join something.
 ///
-/// ids:    of ranks, in any order; the result keeps the machine's order and ids.
+/// ids:    ids of ranks, in any order; the result keeps the machine's order and ids
 /// Time:   O((nodes + links) log nodes).
 /// Pre:    `validate(machine)` does not throw.
-/// Throws: input_error naming an id that is missing, listed twice, or not a rank.
+/// Throws: input_error that names an id which is missing, listed twice, or not a rank; input_error
+///         for no id.
 [[nodiscard]] topology subset(topology const& machine, std::vector<int> const& ids);
 
 /// The machine with links of one kind only, and the switches that they use.
 ///
 /// Time:   O((nodes + links) log nodes).
 /// Pre:    `validate(machine)` does not throw.
-/// Post:   all ranks are kept, so they may be disconnected: see `require_connected`.
-/// Throws: input_error listing the kinds that there are, if this kind is not among them.
+/// Post:   all ranks are kept. They may be disconnected, see `require_connected`.
+/// Throws: input_error that lists the kinds of the machine, if it has other kinds only.
 [[nodiscard]] topology only_links(topology const& machine, link_kind kind);
 
 namespace detail {
@@ -56,14 +57,16 @@ inline topology kept_part(topology const& machine, std::vector<bool> const& keep
   return result;
 }
 
-/// By node: can it be entered from one node and left to another?
+/// True if a node with these neighbours can be entered from one node and left to another.
 inline bool forwards(std::set<int> const& in, std::set<int> const& out) {
   return !in.empty() && !out.empty() && !(in.size() == 1 && in == out);
 }
 
-/// The machine without the switches that forward nothing: those that no rank reaches or that reach no
-/// rank, and, again and again, those that lead only back to where one came from. A ring of switches
-/// behind a single switch stays; it changes no plan.
+/// The machine without the switches that forward nothing. Such a switch reaches no rank, no rank
+/// reaches it, or it leads only back to the single node from which it is entered. The last rule is
+/// repeated until it removes nothing.
+///
+/// A ring of switches behind a single switch stays. It changes no plan.
 inline topology without_idle_switches(topology const& machine) {
   std::vector<std::set<int>> in(machine.nodes.size());
   std::vector<std::set<int>> out(machine.nodes.size());
@@ -77,7 +80,7 @@ inline topology without_idle_switches(topology const& machine) {
   auto const to_ranks = reached(machine, ranks, false, any);
 
   std::vector<bool> keep(machine.nodes.size(), true);
-  std::vector<int> open;  // switches to look at
+  std::vector<int> open;  // switches to check
   for (std::size_t v = 0; v < keep.size(); ++v) {
     if (machine.nodes[v].kind == node_kind::switch_node) open.push_back(static_cast<int>(v));
   }

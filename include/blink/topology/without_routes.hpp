@@ -18,10 +18,11 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Connections of a machine that are cut one by one, until certain ranks have no way over switches alone.
+/// Cuts links of a machine, pair of nodes by pair of nodes, until certain ranks have no route over
+/// switches alone.
 class way_cut {
  public:
-  using pair = std::pair<int, int>;  // of nodes, the smaller one first
+  using pair = std::pair<int, int>;  // positions of two nodes, the smaller first
 
   explicit way_cut(topology const& machine) : machine_(machine), next_(machine.nodes.size()) {
     for (auto const& each : machine.links) {
@@ -30,7 +31,8 @@ class way_cut {
     }
   }
 
-  /// Connections from `a` to `b` over as few switches as there are, directions aside; none if there is no way.
+  /// The pairs of nodes on a route from `a` to `b` with the fewest switches, in any direction of
+  /// links. Empty if there is no route.
   [[nodiscard]] std::vector<pair> way(int a, int b) const {
     std::vector<int> from(next_.size(), -1);
     std::vector<int> open{a};
@@ -54,13 +56,14 @@ class way_cut {
     }
     return result;
   }
-  /// Cuts ways until no pair of `lost` is joined: where a pair's way is cut the fewest other pairs of `ranks` lose
-  /// theirs, and of such places the most of `lost`.
+  /// Cuts routes until no pair of `lost` has one. Each cut is at the place where the fewest other
+  /// pairs of `ranks` lose their route. Among such places it takes the one with the most pairs of
+  /// `lost`.
   void separate(std::set<pair> const& lost, std::vector<int> const& ranks) {
     for (auto const& [a, b] : lost) {
       for (auto now = way(a, b); !now.empty(); now = way(a, b)) cut_best(now, lost, ranks);
     }
-    // What later cuts have made needless comes back.
+    // Cuts that later cuts have made unnecessary are undone.
     auto const all = cut_;
     for (auto const& each : all) {
       cut_.erase(each);
@@ -111,17 +114,21 @@ class way_cut {
 
 }  // namespace detail
 
-/// The machine in which certain ranks are joined neither directly nor over switches alone, so that no plan lets them
-/// write to each other. Connections are cut, in both directions, where the fewest other ranks lose their ways: the
-/// one of two sockets if it is ranks of both sides, a GPU's own one if it is one GPU. Each of them is needed, but
-/// fewer might do: that is the problem of multicuts, which is NP-hard on trees already (Garg, Vazirani and
-/// Yannakakis, 1997).
+/// The machine in which certain pairs of ranks are joined neither directly nor over switches alone.
+/// No plan of it makes these ranks write to each other.
 ///
-/// apart: pairs of ranks, in any order
-/// Time:  O(cuts * ranks^2 * (nodes + links)).
-/// Pre:   `validate(machine)` does not throw.
-/// Post:  all ranks are kept, so they may be disconnected: see `require_connected`.
-/// Throws: precondition_error for a rank that the machine does not have.
+/// Links are cut in both directions, where the fewest other ranks lose their routes. If the pairs
+/// are ranks of different sockets, that is the link between the sockets. If one GPU is in all
+/// pairs, it is the link of this GPU. Every cut is needed, but other cuts might be fewer. The least
+/// number of cuts is a multicut, which is NP-hard even on trees.
+///
+/// apart:  pairs of ranks, numbered from 0, in any order
+/// Source: N. Garg, V. V. Vazirani and M. Yannakakis, 1997, for the hardness of multicuts on trees.
+/// Time:   O(cuts * ranks^2 * (nodes + links)).
+/// Pre:    `validate(machine)` does not throw; the ranks of a pair differ.
+/// Post:   all ranks are kept. They may be disconnected, see `require_connected`.
+/// Throws: precondition_error for a rank that the machine does not have, or a rank paired with
+///         itself.
 [[nodiscard]] inline topology without_ways(topology const& machine,
                                            std::vector<std::pair<int, int>> const& apart) {
   auto const ranks = machine.rank_positions();
@@ -129,12 +136,12 @@ class way_cut {
   for (auto const& [a, b] : apart) {
     for (int const rank : {a, b}) {
       if (rank >= 0 && static_cast<std::size_t>(rank) < ranks.size()) continue;
-      throw precondition_error("without_ways: rank " + std::to_string(rank) + " of a machine of " +
-                               std::to_string(ranks.size()));
+      throw precondition_error("without_ways: rank " + std::to_string(rank) + ", expected 0 to " +
+                               std::to_string(ranks.size() - 1));
     }
     if (a == b) {
       throw precondition_error("without_ways: rank " + std::to_string(a) +
-                               " is to be apart from itself");
+                               " is paired with itself, expected two ranks");
     }
     lost.insert(
         std::minmax(ranks[static_cast<std::size_t>(a)], ranks[static_cast<std::size_t>(b)]));

@@ -14,17 +14,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A machine as JSON text that `read_json` reads back into an equal machine; one node or link a
-/// line.
+/// A machine as JSON text, one node or link a line. `read_json` makes an equal machine of it.
 ///
-/// Capacities are decimals where at most 9 decimals hold them exactly, else fractions as text.
+/// A capacity is a decimal if at most 9 decimals are exact, else a fraction as text.
+///
 /// Pre:    node ids are not negative; texts are UTF-8 (other bytes are replaced).
 /// Throws: input_error if `validate(machine)` does.
 [[nodiscard]] std::string write_json(topology const& machine);
 
 namespace detail {
 
-/// 25/2 as 12.5; as "25/3" in quotes if no decimal of 9 digits behind the point is equal.
+/// 25/2 as 12.5; in quotes as "25/3" if no decimal of 9 digits after the point is equal.
 inline std::string decimal_or_fraction(rational const& value) {
   std::int64_t denominator = value.denominator();
   int decimals = 0;
@@ -51,7 +51,7 @@ inline std::string write_json(topology const& machine) {
   auto const ranks = machine.rank_positions().size();
   std::string result =
       "{\n  \"name\": " + text(machine.name) + ",\n  \"unit\": " + text(machine.unit);
-  std::int64_t needed = 1;  // what the reader would choose
+  std::int64_t needed = 1;  // the steps that the reader chooses by itself
   for (auto const& l : machine.links) {
     needed = std::lcm(needed, rational(l.capacity, machine.steps_per_unit).denominator());
   }

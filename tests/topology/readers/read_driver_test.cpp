@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What a driver says about GPUs, as a machine: the library's functions and Linux's files are played
-// for a DGX-1V, a DGX-2 and a server with PCIe only.
+// SPDX-License-Identifier: Apache-2.0 The machine of a driver. The test imitates the library's
+// functions and Linux's files for a DGX-1V, a DGX-2 and a server with PCIe only.
 #include <blink/topology/machines.hpp>
 #include <blink/topology/readers/nvml_calls.hpp>
 #include <blink/topology/readers/read_driver.hpp>
@@ -23,17 +22,18 @@
 // Rooms may be compiled as one source.
 namespace blink::read_driver_test { namespace {
 
-/// What the played driver knows; its functions have no other argument to find it by.
+/// A GPU of the imitated driver.
 struct played_gpu {
   std::string bus_id;
   std::vector<std::string> links;  ///< bus ids at the far ends; "switch" and a number for a switch
 };
+/// The imitated driver. It is a global variable because its functions take no argument of the test.
 struct played_driver {
   std::vector<played_gpu> gpus;
   int sm = 70;
   bool reports_types = true;
-  int fails_at = -1;      ///< the GPU that the driver has lost
-  int communicators = 0;  ///< that are open
+  int fails_at = -1;      ///< the GPU whose calls fail; -1 for none
+  int communicators = 0;  ///< NVML initialised and not yet shut down
 };
 played_driver now;
 
@@ -89,7 +89,8 @@ nvml_calls calls() {
   return result;
 }
 
-/// Linux's files about PCI: each GPU below a switch below a root port of its NUMA node.
+/// Linux's files about PCI. Each GPU is below a switch, which is below a root port of its NUMA
+/// node.
 class played_linux {
  public:
   played_linux(std::size_t gpus, std::size_t gpus_of_switch, std::size_t gpus_of_numa) {
@@ -146,9 +147,9 @@ class played_linux {
       std::filesystem::temp_directory_path() / ("blink_played_linux_" + std::to_string(getpid()));
 };
 
-/// Capacities between GPUs and the switch (the last, if there is one), by NVLink.
+/// NVLink capacities between ranks, in GB/s. Switches have the number -1.
 std::map<std::pair<int, int>, std::int64_t> nvlinks_of(topology const& machine) {
-  std::map<int, int> number;  // position: rank, or -1 for switches
+  std::map<int, int> number;  // by position: the rank, or -1 for a switch
   int rank = 0;
   for (std::size_t at = 0; at < machine.nodes.size(); ++at) {
     number[static_cast<int>(at)] = machine.nodes[at].kind == node_kind::rank ? rank++ : -1;
@@ -161,7 +162,7 @@ std::map<std::pair<int, int>, std::int64_t> nvlinks_of(topology const& machine) 
   return result;
 }
 
-/// A driver that has the NVLinks of a machine, 25 GB/s each.
+/// Makes the imitated driver list the NVLinks of a machine, of 25 GB/s each.
 void play(topology const& machine, std::size_t gpus_of_switch) {
   now = {};
   std::size_t const gpus = machine.rank_positions().size();
@@ -186,7 +187,7 @@ TEST(read_driver, finds_the_links_of_a_dgx1_v) {
   auto const found = read_driver(calls(), linux_files.options());
   EXPECT_EQ(nvlinks_of(found), nvlinks_of(machine));
   EXPECT_EQ(now.communicators, 0);
-  // Two GPUs share a PCIe switch, four a processor.
+  // Two GPUs share a PCIe switch, and four share a processor.
   std::map<std::string, int> pcie;
   for (auto const& one : found.links) {
     if (one.kind == link_kind::pcie) ++pcie[found.nodes[static_cast<std::size_t>(one.head)].label];
@@ -255,16 +256,17 @@ TEST(read_driver, says_what_is_missing) {
   play(machines::dgx1v(), 2);
   played_linux const linux_files(7, 2, 4);
   auto options = linux_files.options();
-  EXPECT_NE(fault_of(options).find("No such file or directory, expected what Linux knows"),
+  EXPECT_NE(fault_of(options).find("No such file or directory, expected Linux's folder"),
             std::string::npos);
   options.bus_ids = {"0000:77:00.0"};
-  EXPECT_EQ(fault_of(options), "the driver knows no GPU at 0000:77:00.0");
+  EXPECT_EQ(fault_of(options),
+            "describe_driver: the driver lists no GPU 0000:77:00.0, expected one of its bus ids");
   options.bus_ids = {};
   now.fails_at = 3;
   EXPECT_EQ(fault_of(options), "GPU 3, nvmlDeviceGetHandleByIndex: GPU is lost (15)");
   EXPECT_EQ(now.communicators, 0);
   now.gpus.clear();
-  EXPECT_EQ(fault_of(options), "the driver knows no GPU");
+  EXPECT_EQ(fault_of(options), "describe_driver: the driver lists no GPU, expected one or more");
   EXPECT_THROW((void)load_nvml("libthere_is_no_such_library.so"), resource_error);
 }
 

@@ -47,7 +47,7 @@ std::string error_of(std::string const& text) {
   return "no error";
 }
 
-/// Two GPUs; `link` is the inside of the only link.
+/// A machine of two GPUs. `link` is the content of its only link.
 std::string pair_with(std::string const& link, std::string const& more = "") {
   return "{\"name\": \"pair\", \"unit\": \"GB/s\"" + more +
          ",\n \"nodes\": [{\"id\": 0, \"kind\": \"gpu\"}, {\"id\": 1, \"kind\": \"gpu\"}],\n"
@@ -218,7 +218,7 @@ TEST(read_json, depth_and_size_are_bounded) {
 
 topology random_machine(std::mt19937& random) {
   auto const below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
-  std::string const messages = "ab \"\\\n\t/\xc3\xa9";  // ends in a letter of two bytes
+  std::string const messages = "ab \"\\\n\t/\xc3\xa9";  // the last letter has two bytes
   topology machine;
   machine.name = messages.substr(0, static_cast<std::size_t>(below(8)));
   machine.unit = below(2) == 0 ? "GB/s" : "\xc2\xb5";
@@ -294,7 +294,7 @@ TEST(read_json, published_descriptions_as_another_parser_sees_them) {
   EXPECT_GT(count, 50);
 }
 
-/// A sound machine or an input_error that names the file; anything else fails the test.
+/// Expects a valid machine, or an input_error that names the file.
 void expect_machine_or_error(std::string const& text) {
   try {
     validate(read_json(text, "m.json"));

@@ -39,7 +39,7 @@ std::string text_of(std::string const& path) {
   return text.str();
 }
 
-/// Sum of the links from one node to another, in GB/s.
+/// The sum of the links from one node to another, in GB/s.
 rational between(topology const& machine, int tail, int head) {
   rational sum;
   for (auto const& link : machine.links) {
@@ -56,7 +56,7 @@ int position_of(topology const& machine, std::string const& label) {
   return 0;
 }
 
-/// A file of two GPUs of one processor; `first` and `second` stand inside `<gpu>`.
+/// A file of two GPUs of one processor. `first` and `second` are the contents of their `<gpu>`.
 std::string two_gpus(std::string const& first, std::string const& second,
                      std::string const& attributes = "sm=\"80\"") {
   return "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">\n"
@@ -357,22 +357,22 @@ TEST(read_nccl_xml, malformed_input_names_line_element_and_expectation) {
       {replaced(good, "dev=\"0\"", "dev=\"0\" mlopart=\"1\""),
        "machine.xml:4: <gpu>: unknown attribute 'mlopart'"},
       {replaced(good, "dev=\"0\"", "dev=\"0\" dev=\"0\""),
-       "machine.xml:4: <gpu>: attribute 'dev' stands 2 times"},
+       "machine.xml:4: <gpu>: attribute 'dev' appears 2 times, expected once"},
       {replaced(good, "numaid=\"0\"", ""), "machine.xml:2: <cpu>: attribute numaid is missing"},
       {replaced(good, "numaid=\"0\"", "numaid=\"zero\""), "numaid='zero', expected an integer"},
       {replaced(good, "busid=\"0000:01:00.0\"", ""),
        "machine.xml:3: <pci>: attribute busid is missing"},
       {replaced(good, "busid=\"0000:01:00.0\"", "busid=\"slot 1\""),
-       "busid='slot 1', expected such as"},
+       "busid='slot 1', expected a bus id such as"},
       {replaced(good, "busid=\"0000:02:00.0\"", "busid=\"00000000:01:00.0\""),
-       "machine.xml:5: <pci>: busid='00000000:01:00.0' stands twice"},
+       "machine.xml:5: <pci>: busid='00000000:01:00.0' appears twice"},
       {replaced(good, "class=\"0x030200\"", "class=\"0x060400\""), "class '0x060400' with a <gpu>"},
       {replaced(good, "link_width=\"16\"", "link_width=\"-1\""),
        "link_width='-1', expected an integer from 0 to 32"},
       {replaced(good, "link_width=\"16\"", "link_width=\"63\""), "link_width='63', expected"},
       {replaced(good, "link_width=\"16\"", "link_width=\"7\""), "link_width='7', expected 1, 2, 4"},
       {replaced(good, "link_width=\"16\"", "link_width=\"x16\""), "link_width='x16', expected"},
-      {replaced(good, "rank=\"1\"", "rank=\"0\""), "machine.xml:6: <gpu>: rank='0' stands twice"},
+      {replaced(good, "rank=\"1\"", "rank=\"0\""), "machine.xml:6: <gpu>: rank='0' appears twice"},
       {replaced(good, "rank=\"1\"", ""),
        "machine.xml:6: <gpu>: no rank though other GPUs have one"},
       {replaced(good, "rank=\"1\"", "rank=\"-1\""), "rank='-1', expected an integer from 0"},
@@ -398,7 +398,7 @@ TEST(read_nccl_xml, malformed_input_names_line_element_and_expectation) {
                 "target=\"0000:88:00.0\""),
        "a GPU or a switch?"},
       {replaced(good, "target=\"0000:02:00.0\"", "target=\"nowhere\""),
-       "target='nowhere', expected such as"},
+       "target='nowhere', expected a bus id such as"},
       {replaced(good, " target=\"0000:02:00.0\"", ""), "attribute target is missing"},
       {two_gpus("<xgmi target=\"0000:02:00.0\" count=\"1\" tclass=\"0x038000\"/>", ""),
        "attribute gcn is missing"},
@@ -411,7 +411,7 @@ TEST(read_nccl_xml, malformed_input_names_line_element_and_expectation) {
        "<net>: speed='200000000', expected an integer from"},
       {replaced(good, "</cpu>", "<nic><net dev=\"0\" latency=\"-1\"/></nic></cpu>"),
        "<net>: latency='-1', expected microseconds"},
-      {replaced(good, "</cpu>", "</cpu><cpu numaid=\"0\"/>"), "<cpu>: numaid='0' stands twice"},
+      {replaced(good, "</cpu>", "</cpu><cpu numaid=\"0\"/>"), "<cpu>: numaid='0' appears twice"},
       {replaced(good, "</gpu></pci>", "</gpu><gpu dev=\"5\" rank=\"5\"/></pci>"),
        "second <gpu> of one <pci>"},
       {replaced(good, "</gpu></pci>", "</gpu><pci busid=\"0:9:0.0\"/></pci>"), "and further <pci>"},
@@ -450,7 +450,7 @@ TEST(read_nccl_xml, a_file_that_is_not_there) {
   EXPECT_THROW((void)read_nccl_xml_file("/nonexistent/machine.xml"), input_error);
 }
 
-/// Reads or refuses; anything else ends the test.
+/// Expects a valid machine, or an input_error that names the file.
 void expect_sound(std::string const& text) {
   try {
     auto const machine = read_nccl_xml(text, "mutant.xml");
@@ -491,7 +491,7 @@ TEST(read_nccl_xml, mutations_and_truncations_are_read_or_refused) {
         case 3:
           text.resize(at);
           break;
-        default: {  // a stretch from elsewhere
+        default: {  // a piece of the text itself
           auto const piece = text.substr(below(text.size()), below(200));
           text.insert(at, piece);
         }
@@ -501,9 +501,9 @@ TEST(read_nccl_xml, mutations_and_truncations_are_read_or_refused) {
   }
 }
 
-// --- files of others -------------------------------------------------------------------------
+// Files of a corpus from public repositories.
 
-/// Rows of a table with a header line, by column name.
+/// The rows of a table with a header line. A row maps column names to cells.
 std::vector<std::map<std::string, std::string>> read_table(std::string const& path) {
   std::ifstream stream(path);
   std::vector<std::string> header;
@@ -523,7 +523,7 @@ std::vector<std::map<std::string, std::string>> read_table(std::string const& pa
   return rows;
 }
 
-/// Line rate of one link of the chips that the files name.
+/// The line rate of one link of a chip, in GB/s.
 rational line_rate_of(std::string const& chip) {
   static std::map<std::string, rational> const rates{
       {"70", 25},    {"80", 25},  {"86", rational(225, 16)},
@@ -534,7 +534,7 @@ rational line_rate_of(std::string const& chip) {
   return found == rates.end() ? rational(1) : found->second;
 }
 
-/// Least rate on the way from a GPU up to its processor.
+/// The least rate on the route from a GPU to its processor, in GB/s.
 rational rate_to_processor(topology const& machine, int gpu) {
   int at = gpu;
   rational least(1'000'000);
@@ -555,15 +555,15 @@ rational rate_to_processor(topology const& machine, int gpu) {
 TEST(read_nccl_xml_corpus, agrees_with_the_facts) {
   std::string const folder = std::string(BLINK_SHARED_DIR) + "/topo-corpus";
   if (!std::filesystem::exists(folder + "/nccl-facts.tsv")) GTEST_SKIP() << "no corpus here";
-  // What is refused, and why. All others of kind "system" that have a GPU must be read.
+  // Refused files with the reason. All other files of kind "system" with a GPU must be accepted.
   std::map<std::string, std::string> const refused{
       {"azure-ncv4.xml", "is the GPU itself"},   // each GPU lists its NVLinks to itself
-      {"rccl-4p_940.xml", "speed='200000000'"},  // 25000 GB/s: not in Mb/s
+      {"rccl-4p_940.xml", "speed='200000000'"},  // 25000 GB/s: the speed is not in Mb/s
       {"rccl-4p_942.xml", "speed='200000000'"},
-      {"flagcx-demo.xml", "no GPU found"},  // another schema
+      {"flagcx-demo.xml", "no GPU found"},  // another format
       {"hygon-dtk-topo-mapping.xml", "no GPU found"},
-      {"mlperf-dell-xe8545-nic-affinity.xml", "stands twice"},  // three devices with one bus id
-      {"hygon-dcu-x8-rccl-trunc.xml", "not well-formed"},       // cut
+      {"mlperf-dell-xe8545-nic-affinity.xml", "appears twice"},  // three devices with one bus id
+      {"hygon-dcu-x8-rccl-trunc.xml", "not well-formed"},        // cut short
       {"nvidia-a100-nccl1125-trunc.xml", "not well-formed"},
   };
   int read = 0;
@@ -586,7 +586,7 @@ TEST(read_nccl_xml_corpus, agrees_with_the_facts) {
       ++read;
       auto const gpus = machine.rank_positions();
       EXPECT_EQ(std::to_string(gpus.size()), row["gpus"]);
-      // Links per GPU, and how they are bundled to GPUs of the file.
+      // Links of each GPU, and their numbers by GPU at the other end.
       std::set<std::string> totals;
       std::set<std::string> patterns;
       rational slowest(1'000'000);

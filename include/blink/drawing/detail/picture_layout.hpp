@@ -20,14 +20,14 @@ struct point {
   double y = 0;
 };
 
-/// Ranks that stand together on the circle.
+/// The arc of the circle on which the ranks of one server stand.
 struct server_arc {
   int server = 0;
-  double from = 0;  ///< angles, clockwise from the right
+  double from = 0;  ///< radians, clockwise from the right
   double to = 0;
 };
 
-/// Where each node stands, in pixels around the centre (0, 0).
+/// The place of each node, in pixels around the centre (0, 0).
 struct picture_layout {
   double radius = 0;
   std::vector<point> at;  ///< by position in the machine
@@ -38,7 +38,7 @@ struct picture_layout {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Ranks of one server side by side on a circle, from the top clockwise.
+/// Places the ranks on a circle, clockwise from the top. Ranks of one server stand side by side.
 inline void place_ranks(topology const& machine, picture_layout& layout) {
   std::map<int, std::size_t> seen;
   std::vector<std::vector<int>> groups;
@@ -71,7 +71,7 @@ inline void place_ranks(topology const& machine, picture_layout& layout) {
   }
 }
 
-/// Moves neighbours on a circle apart until they are `apart` radians from each other, if they fit.
+/// Moves neighbours on a circle apart until `apart` radians lie between them, if there is room.
 inline void spread(std::vector<double>& angles, double apart) {
   constexpr double turn = 2 * std::numbers::pi;
   auto const n = angles.size();
@@ -95,8 +95,8 @@ inline void spread(std::vector<double>& angles, double apart) {
   }
 }
 
-/// Switches inside the circle: the further from the ranks, the nearer to the centre; each in the
-/// direction of what it serves.
+/// Places the switches inside the circle. A switch with more hops to the nearest rank stands nearer
+/// to the centre, in the direction of the nodes that it serves.
 inline void place_switches(topology const& machine, picture_layout& layout) {
   auto const n = machine.nodes.size();
   std::vector<int> layer(n, -1);
@@ -114,7 +114,7 @@ inline void place_switches(topology const& machine, picture_layout& layout) {
     }
     if (grows) ++last;
   }
-  for (auto& l : layer) l = l < 0 ? last + 1 : l;  // joined with no rank
+  for (auto& l : layer) l = l < 0 ? last + 1 : l;  // no route to a rank
   last = *std::max_element(layer.begin(), layer.end());
   auto const between_servers = std::count_if(
       machine.nodes.begin(), machine.nodes.end(),
@@ -123,10 +123,10 @@ inline void place_switches(topology const& machine, picture_layout& layout) {
     std::vector<std::size_t> here;
     for (std::size_t i = 0; i < n; ++i) {
       bool const is_the_network = between_servers == 1 && machine.nodes[i].server < 0;
-      if (layer[i] == l && !is_the_network) here.push_back(i);  // the network: in the centre
+      if (layer[i] == l && !is_the_network) here.push_back(i);  // the network stands in the centre
     }
     if (here.empty() || (l == last && here.size() == 1 && between_servers != 1))
-      continue;  // one alone stays in the centre
+      continue;  // a lone innermost switch stays in the centre
     std::vector<double> angles;
     for (std::size_t const i : here) {
       point sum;
@@ -153,6 +153,8 @@ inline void place_switches(topology const& machine, picture_layout& layout) {
   }
 }
 
+/// The place of every node of the machine.
+///
 /// Time: O(V^2 + layers * E).
 [[nodiscard]] inline picture_layout lay_out(topology const& machine) {
   picture_layout layout;

@@ -17,28 +17,30 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// One tree on one connection.
+/// One tree on one pair of joined nodes.
 struct strand {
   std::size_t tree = 0;
-  bool is_forth = false;      ///< does it carry data from the lower to the higher position?
-  bool is_back = false;       ///< and the other way?
+  bool is_forth = false;      ///< data goes from the lower to the higher position
+  bool is_back = false;       ///< data goes from the higher to the lower position
   bool only_reduces = false;  ///< drawn dashed
 };
 
-/// What joins two nodes, both directions together.
+/// All links between two nodes, of both directions.
 struct connection {
-  rational capacity_forth, capacity_back;  ///< in units; from the lower to the higher position
+  rational capacity_forth, capacity_back;  ///< in units; forth: from the lower position on
   rational load_forth, load_back;
   link_kind kind = link_kind::unknown;  ///< of one of its links
   std::vector<strand> strands;
 };
 
+/// The drawn part of a machine, with the loads of a plan.
 struct picture_traffic {
   topology drawn;                                     ///< the part of the machine that is drawn
   std::map<std::pair<int, int>, connection> between;  ///< by positions in `drawn`, lower first
 };
 
-/// Leaves out the links that the plan was not made on, and switches that it does not use.
+/// The machine without the links that the plan was not made on. Switches that no tree visits go as
+/// well, unless `with_unused_switches`.
 [[nodiscard]] inline topology eager_part(topology const& machine, plan const& what,
                                          bool with_unused_switches) {
   std::set<int> used;
@@ -69,7 +71,7 @@ struct picture_traffic {
   return drawn;
 }
 
-/// Which trees use which connection, and how much they carry there.
+/// The trees on each pair of joined nodes, with their loads.
 ///
 /// Throws: precondition_error if a path visits a node that the machine lacks.
 [[nodiscard]] inline picture_traffic traffic_of(topology const& machine, plan const& what,

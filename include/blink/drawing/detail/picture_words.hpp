@@ -18,7 +18,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Of a link, grey below trees; where there are none, by kind.
+/// The colour of a link: grey below trees, by its kind in a picture without trees.
 [[nodiscard]] inline std::string link_colour(plan const& what, link_kind kind) {
   constexpr std::array<std::string_view, 8> by_kind{"#d8d8d8", "#a9d18e", "#a9d18e", "#c6b2e0",
                                                     "#c9ced6", "#f0c48a", "#9dc7e8", "#d8d8d8"};
@@ -32,7 +32,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
          std::string(content) + "</text>\n";
 }
 
-/// What a picture says beside the drawing: a title above, a legend at the right.
+/// The text beside the drawing: a title above it and a legend to its right.
 class picture_words {
  public:
   picture_words(topology const& machine, plan const& what, picture_traffic const& traffic)
@@ -43,7 +43,8 @@ class picture_words {
 
   [[nodiscard]] std::string const& text() const { return text_; }
 
-  /// The trees by colour, and how to read the drawing; from `left` on. Returns where it ends.
+  /// Adds the trees by colour and the key of the drawing, from `left` on. Returns the lower end, in
+  /// pixels.
   double add_legend(double left) {
     double y = 90;
     auto const row = [&](std::string_view content, std::string_view style = "") {
@@ -98,7 +99,7 @@ class picture_words {
     return y;
   }
 
-  /// Collective and machine; planner, rate and bound.
+  /// Adds collective and machine, then planner, rate and bound.
   void add_title() {
     auto const machine_name = machine_.name.empty() ? "a machine" : escaped(machine_.name, 40);
     bool const is_machine_only = plan_.trees.empty();

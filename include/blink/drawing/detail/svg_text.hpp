@@ -29,8 +29,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return is_overlong || is_surrogate || is_beyond || is_no_character ? 0 : length;
 }
 
-/// Any bytes as text of an XML document: at most `longest` characters, markup escaped, what is not
-/// UTF-8 or not allowed in XML as "?".
+/// Any bytes as text of an XML document, at most `longest` characters. Markup is escaped. Bytes
+/// that are not UTF-8, and characters that XML forbids, become "?".
 [[nodiscard]] inline std::string escaped(std::string_view text, std::size_t longest = 200) {
   std::string result;
   for (std::size_t i = 0, count = 0; i < text.size(); ++count) {
@@ -67,7 +67,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
          (size % 10 == 0 ? "" : "." + std::to_string(size % 10));
 }
 
-/// A rate for people: at most two decimals, "12.5", "3.43".
+/// A rate for people, with at most two decimals: "12.5".
 [[nodiscard]] inline std::string short_text(rational const& value) {
   double const rounded = value.to_double();
   if (!(std::abs(rounded) < 1e15)) return value.to_text();
@@ -81,13 +81,14 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return text;
 }
 
-/// The colour of tree number `i`: twelve that differ well on white, then round the colour circle.
+/// The colour of tree number `i`. The first colours differ well on white; later ones go round the
+/// colour circle.
 [[nodiscard]] inline std::string tree_colour(std::size_t i) {
   constexpr std::array<std::string_view, 12> first{"#1464b4", "#e0501e", "#149650", "#a028b4",
                                                    "#dca000", "#00aacd", "#c81450", "#6e5028",
                                                    "#78a000", "#4646d2", "#ff82b4", "#006464"};
   if (i < first.size()) return std::string(first[i]);
-  constexpr std::size_t golden_angle = 137;  // degrees: neighbours end far apart
+  constexpr std::size_t golden_angle = 137;  // degrees, so that successive trees differ
   return "hsl(" + std::to_string(i * golden_angle % 360) + ",70%," +
          std::to_string(30 + i % 3 * 12) + "%)";
 }

@@ -10,19 +10,19 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a count of NVLinks or XGMI links is worth.
+/// The rate of one NVLink or XGMI link.
 enum class nccl_link_rate : std::uint8_t {
-  line_rate,  ///< by the data sheet: 25 GB/s a link of a V100
-  effective,  ///< by NCCL's and RCCL's own constants, what their kernels reach: 20 GB/s there
+  line_rate,  ///< the data sheet's: 25 GB/s for a link of a V100
+  effective,  ///< NCCL's and RCCL's constants, the rate of their kernels: 20 GB/s there
 };
 
-/// How to read NCCL's system XML: choices, and the limits above which a number is a mistake.
+/// Choices for reading NCCL's system XML, and limits above which a number is a mistake.
 struct nccl_xml_options {
   nccl_link_rate rate = nccl_link_rate::line_rate;
   std::optional<rational> between_processors;  ///< GB/s, for processors that NCCL does not know
-  bool with_networks = true;                   ///< read `<nic>` and `<net>`, or pass over them
-  bool accept_unknown = false;  ///< pass over unknown elements and attributes, as NCCL does
-  std::int64_t largest_link_count = 36;           ///< NVLinks or XGMI links of one GPU
+  bool with_networks = true;                   ///< false: `<nic>` and `<net>` are skipped
+  bool accept_unknown = false;           ///< skip unknown elements and attributes, as NCCL does
+  std::int64_t largest_link_count = 36;  ///< NVLinks or XGMI links of one GPU
   std::int64_t largest_net_speed = 2'000'000;     ///< Mb/s of one `<net>`
   std::int64_t largest_c2c_speed = 1'000'000;     ///< MB/s of one chip-to-chip link
   std::int64_t largest_element_count = 65'536;    ///< as many as NCCL reads

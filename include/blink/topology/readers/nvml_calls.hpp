@@ -11,7 +11,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What NVML says about the place of a device. The layout is NVML's own (`nvmlPciInfo_t`, version 3).
+/// The PCI place of a device. The layout is that of NVML's `nvmlPciInfo_t`, version 3.
 struct nvml_pci_info {
   char legacy_bus_id[16];
   unsigned domain;
@@ -22,8 +22,8 @@ struct nvml_pci_info {
   char bus_id[32];
 };
 
-/// The functions of NVIDIA's management library that `read_driver` needs, with its signatures: the
-/// library itself (`load_nvml`), or a test's own. All return 0 for success.
+/// The functions of NVIDIA's management library that `read_driver` calls, with the library's types.
+/// They are the library's own (`load_nvml`) or those of a test. All return 0 for success.
 struct nvml_calls {
   int (*init)();                                            ///< nvmlInit_v2
   int (*shutdown)();                                        ///< nvmlShutdown
@@ -33,17 +33,17 @@ struct nvml_calls {
   int (*pci_info)(void* handle, nvml_pci_info* info);       ///< nvmlDeviceGetPciInfo_v3
   int (*capability)(void* handle, int* major, int* minor);  ///< nvmlDeviceGetCudaComputeCapability
   int (*nvlink_state)(void* handle, unsigned link, unsigned* is_active);
-  ///< nvmlDeviceGetNvLinkState: an error for links that the device does not have
+  ///< nvmlDeviceGetNvLinkState: fails for links that the device does not have
   int (*nvlink_remote)(void* handle, unsigned link, nvml_pci_info* info);
   ///< nvmlDeviceGetNvLinkRemotePciInfo_v2
   int (*nvlink_remote_type)(void* handle, unsigned link, unsigned* type);
   ///< nvmlDeviceGetNvLinkRemoteDeviceType: 0 GPU, 1 processor, 2 switch; null before NVML 11.6
 };
 
-/// NVML of the driver of this machine. The library is loaded when it is asked for, so that programs
-/// start without a driver, and stays.
+/// Loads NVML, the library of this machine's driver, and keeps it loaded. Programs that do not call
+/// this start without a driver.
 ///
-/// Throws: resource_error that says which library or function is missing.
+/// Throws: resource_error that names the missing library or function.
 [[nodiscard]] inline nvml_calls load_nvml(std::string const& library = "libnvidia-ml.so.1") {
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {

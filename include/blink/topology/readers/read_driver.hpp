@@ -20,11 +20,12 @@
 #include <system_error>
 #include <vector>
 
-// What Linux says about PCI: who hangs on whom, in the words of NCCL's system XML.
+// PCI devices and their parents as Linux lists them, written as NCCL's system XML.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The first line of a file of the kernel, without white space around it; empty if there is none.
+/// The first line of a file of the kernel, without white space around it. Empty if there is no
+/// file.
 inline std::string line_of_file(std::filesystem::path const& path) {
   std::string line;
   std::getline(std::ifstream(path) >> std::ws, line);
@@ -34,7 +35,7 @@ inline std::string line_of_file(std::filesystem::path const& path) {
   return line;
 }
 
-/// "0x030200", or nothing.
+/// The PCI class of a device, such as "0x030200". Empty if Linux does not know the device.
 inline std::string class_of_device(std::string const& pci_devices, std::string const& bus_id) {
   return line_of_file(std::filesystem::path(pci_devices) / bus_id / "class");
 }
@@ -46,12 +47,13 @@ inline bool is_bus_id(std::string const& text) {
                      [](unsigned char c) { return std::isxdigit(c) != 0 || c == ':' || c == '.'; });
 }
 
-/// The PCI devices on the way from processors to some of them.
+/// Some PCI devices and the bridges between them and their processors.
 class pci_tree {
  public:
-  /// devices: the folder with a link for each device
-  /// inside:  by bus id of those that are looked for, what stands inside their element
-  /// Throws:  input_error if Linux knows one of them not.
+  /// devices:    Linux's folder with a link for each device
+  /// processors: Linux's file about processors
+  /// inside:     the content of each device's element, by bus id; the devices of the tree
+  /// Throws:     input_error if Linux does not know a device.
   pci_tree(std::string const& devices, std::string const& processors,
            std::map<std::string, std::string> const& inside)
       : devices_(devices), processor_(first_processor(processors)) {
@@ -82,9 +84,9 @@ class pci_tree {
     auto const place = std::filesystem::canonical(devices_ / bus_id, fault);
     if (fault) {
       throw input_error((devices_ / bus_id).string() + ": " + fault.message() +
-                        ", expected what Linux knows of this PCI device");
+                        ", expected Linux's folder of this PCI device");
     }
-    // …/pci0000:00/0000:00:01.0/0000:01:00.0: the bridges on the way are the parts that are bus ids.
+    // In …/pci0000:00/0000:00:01.0/0000:01:00.0 the bridges are the parts that are bus ids.
     std::vector<std::filesystem::path> way;
     std::filesystem::path so_far;
     for (auto const& part : place) {
@@ -92,7 +94,8 @@ class pci_tree {
       if (is_bus_id(part.string())) way.push_back(so_far);
     }
     if (way.empty()) {
-      throw input_error(place.string() + ": not below a PCI bus, expected such as 0000:06:00.0");
+      throw input_error(place.string() +
+                        ": not below a PCI bus, expected bus ids such as 0000:06:00.0");
     }
     auto const numa = line_of_file(place / "numa_node");
     auto* here = &roots_[numa.empty() ? "-1" : numa];
@@ -119,7 +122,7 @@ class pci_tree {
     say("subsystem_device", line_of_file(place / "subsystem_device"));
     say("link_speed", line_of_file(place / "max_link_speed"));
     auto const width = line_of_file(place / "max_link_width");
-    say("link_width", width == "255" ? "0" : width);  // the kernel's word for unknown
+    say("link_width", width == "255" ? "0" : width);  // the kernel writes 255 for unknown
     return result;
   }
 
@@ -157,27 +160,28 @@ class pci_tree {
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Where the driver and the kernel are asked.
+/// The places in which `read_driver` looks, and its choices.
 struct driver_options {
-  std::string pci_devices = "/sys/bus/pci/devices";  ///< what Linux knows of PCI
-  std::string processors = "/proc/cpuinfo";          ///< and of processors
-  /// The GPUs that take part, by bus id ("0000:07:00.0"), in the order of the ranks; empty: all, in
-  /// the order of the driver. CUDA's devices are others where CUDA_VISIBLE_DEVICES says so.
+  std::string pci_devices = "/sys/bus/pci/devices";  ///< Linux's folder of PCI devices
+  std::string processors = "/proc/cpuinfo";          ///< Linux's file about processors
+  /// The GPUs that take part, by bus id ("0000:07:00.0"), in the order of the ranks. Empty means
+  /// all GPUs in the driver's order. CUDA_VISIBLE_DEVICES may give CUDA other devices or another
+  /// order.
   std::vector<std::string> bus_ids{};
   nccl_xml_options reading{};
 };
 
 namespace detail {
 
-/// NVML while it is in use.
-class nvml_session {
+/// Initialises NVML, and shuts it down at the end of its life.
+class nvml_library {
  public:
-  explicit nvml_session(nvml_calls const& calls) : calls_(calls) {
+  explicit nvml_library(nvml_calls const& calls) : calls_(calls) {
     expect(calls_.init(), "nvmlInit");
   }
-  nvml_session(nvml_session const&) = delete;
-  nvml_session& operator=(nvml_session const&) = delete;
-  ~nvml_session() { calls_.shutdown(); }
+  nvml_library(nvml_library const&) = delete;
+  nvml_library& operator=(nvml_library const&) = delete;
+  ~nvml_library() { calls_.shutdown(); }
 
   void expect(int result, std::string const& what) const {
     if (result == 0) return;
@@ -192,7 +196,7 @@ class nvml_session {
 /// One GPU as the driver knows it.
 struct driver_gpu {
   std::string bus_id;
-  int index = 0;  ///< of NVML
+  int index = 0;  ///< NVML's number of the device
   int capability = 0;
   struct neighbour {
     std::string bus_id;
@@ -214,7 +218,7 @@ inline std::string short_bus_id(char const* text) {
 inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
   constexpr unsigned most_links = 36;
   constexpr std::string_view classes[] = {"0x030200", "0x068001", "0x068000"};
-  nvml_session const nvml(calls);
+  nvml_library const nvml(calls);
   unsigned count = 0;
   nvml.expect(calls.device_count(&count), "nvmlDeviceGetCount");
   std::vector<driver_gpu> result;
@@ -254,12 +258,13 @@ inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
 
 }  // namespace detail
 
-/// This machine's GPUs, NVLinks and PCIe paths as NCCL's system XML: what `read_nccl_xml` reads, and
-/// other programs, too.
+/// The GPUs, NVLinks and PCIe routes of this machine as NCCL's system XML. `read_nccl_xml` reads
+/// it, and so do other programs.
 ///
-/// PCIe paths are Linux's: every bridge between a processor's socket and a GPU.
-/// Throws: resource_error if the driver refuses, or does not know a GPU that is asked for;
-///         input_error if Linux does not know one.
+/// A PCIe route has every bridge that Linux lists between a processor's socket and a GPU.
+///
+/// Throws: resource_error if a call of the driver fails, or the driver does not know a GPU of
+///         `options.bus_ids`; input_error if Linux does not know a GPU.
 [[nodiscard]] inline std::string describe_driver(nvml_calls const& calls,
                                                  driver_options const& options = {}) {
   auto gpus = detail::gpus_of_driver(calls);
@@ -269,12 +274,15 @@ inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
       auto const wanted = detail::short_bus_id(id.c_str());
       auto const found = std::find_if(gpus.begin(), gpus.end(),
                                       [&](auto const& gpu) { return gpu.bus_id == wanted; });
-      if (found == gpus.end()) throw resource_error("the driver knows no GPU at " + wanted);
+      if (found == gpus.end())
+        throw resource_error("describe_driver: the driver lists no GPU " + wanted +
+                             ", expected one of its bus ids");
       chosen.push_back(*found);
     }
     gpus = chosen;
   }
-  if (gpus.empty()) throw resource_error("the driver knows no GPU");
+  if (gpus.empty())
+    throw resource_error("describe_driver: the driver lists no GPU, expected one or more");
   std::map<std::string, std::string> inside;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
     auto const& gpu = gpus[rank];
@@ -297,9 +305,9 @@ inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
   return detail::pci_tree(options.pci_devices, options.processors, inside).text();
 }
 
-/// This machine by what its driver says: GPUs with NVLinks, switches, PCIe paths.
+/// This machine as its driver describes it: GPUs with NVLinks, switches and PCIe routes.
 ///
-/// Throws: resource_error, input_error as `describe_driver`, and input_error as `read_nccl_xml`.
+/// Throws: the errors of `describe_driver` and of `read_nccl_xml`.
 [[nodiscard]] inline topology read_driver(nvml_calls const& calls,
                                           driver_options const& options = {}) {
   auto machine = read_nccl_xml(describe_driver(calls, options), "the driver", options.reading);

@@ -28,20 +28,28 @@ namespace blink { inline namespace BLINK_ABI {
 ///                {"id": 1, "kind": "gpu"}, {"id": 2, "kind": "switch"}],
 ///      "links": [{"src": 0, "dst": 1, "capacity": 12.5, "latency": 1e-6, "kind": "nvlink"}]}
 ///
-/// A link is one direction; `latency` (seconds) and `kind` (`to_text(link_kind)`) may be absent, so
-/// may `label` and `server` (a GPU is then in server 0, a switch in none). A switch may have `"copies": true`
-/// (it sends what it receives out several ways) and `"reduces": true` (it adds up). Capacities are numbers of at
-/// most 9 decimals, or fractions as text ("25/3"); they become integers of the smallest unit that
-/// holds all of them exactly, or of `steps_per_unit` if given. A link may repeat the unit, which
-/// must be the machine's. The counts `gpus`, `switches`, `directed_links` are checked; `source`,
-/// `group`, `note` are for people. Any other key is refused: it may change what the file means.
+/// - A link is one direction. Its `latency` (seconds) and `kind` (`to_text(link_kind)`) are
+///   optional.
+/// - `label` and `server` of a node are optional. Without `server` a GPU is in server 0, and a
+///   switch is in none.
+/// - A switch may have `"copies": true` (it forwards what it receives to several nodes) and
+///   `"reduces": true` (it adds up what it receives).
+/// - A capacity is a number of at most 9 decimals, or a fraction as text ("25/3"). Capacities
+///   become integers. A unit has the fewest steps that make all of them exact, or `steps_per_unit`.
+/// - A link may repeat the machine's unit.
+/// - The counts `gpus`, `switches` and `directed_links` are checked. `source`, `group` and `note`
+///   are for people.
+/// - Any other key is refused, because it may change the meaning of the file.
 ///
-/// file:   name for the error messages.
-/// Throws: input_error "file:line: what was found, expected what".
+/// file:   the name that errors start with
+/// Post:   `validate` accepts the machine.
+/// Throws: input_error `FILE:LINE: PLACE: found ..., expected ...`.
 [[nodiscard]] topology read_json(std::string_view text, std::string const& file = "text",
                                  input_limits const& limits = {});
 
-/// The machine in this file. Throws: input_error.
+/// Reads the file at `path`.
+///
+/// Throws: input_error as `read_json`, or if the file cannot be read.
 [[nodiscard]] inline topology read_json_file(std::string const& path,
                                              input_limits const& limits = {}) {
   return read_json(detail::file_text(path, "a machine description", limits.bytes), path, limits);
@@ -160,7 +168,7 @@ class machine_from_json {
       machine_.unit = text_of(*value, "unit", "the name of a unit");
       return;
     }
-    machine_.unit.clear();  // the first link says it
+    machine_.unit.clear();  // the first link has it
   }
 
   void read_nodes(json_value const& list) {
@@ -271,7 +279,7 @@ class machine_from_json {
     if (machine_.unit.empty()) fail_at(file_, list.line, "the machine: 'unit' is missing");
   }
 
-  /// Capacities as integers: the smallest step that divides all of them, or the one asked for.
+  /// Makes capacities integers: with the fewest steps of a unit, or with the given number.
   void quantise(json_value const* asked) {
     std::int64_t steps = 1;
     for (auto const& [capacity, line] : capacities_) {
@@ -311,7 +319,7 @@ class machine_from_json {
   std::string const& file_;
   topology machine_;
   std::unordered_map<int, int> position_;             // of a node id
-  std::vector<std::pair<rational, int>> capacities_;  // of each link, and its line
+  std::vector<std::pair<rational, int>> capacities_;  // of each link, with its line
 };
 
 }  // namespace detail

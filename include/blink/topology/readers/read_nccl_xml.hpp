@@ -20,29 +20,40 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// Reads a machine from the system XML of NCCL (version 1) or RCCL (version 2), as dumped by
-/// NCCL_TOPO_DUMP_FILE. `file` is the name that errors start with.
+/// NCCL_TOPO_DUMP_FILE.
 ///
-/// Ranks:  the GPUs, ids 0 … N-1 in order of `rank`, or of `dev` where no GPU has a rank.
-/// Relays: the processors (NUMA nodes), PCIe switches, network adapters and ports that serve a GPU
-///         or a port, in the file's order from id N on; then one NVSwitch for all.
-/// Links:  both ways each: NVLink and XGMI between GPUs, or from a GPU to the switch or processor
-///         (counts times `options.rate`); C2C; PCIe (lanes times NCCL's rate of a lane); between all
-///         processors of a host by maker and model; ports by their speed. A server is a `host_hash`.
-///         Networks between servers are not in such a file.
-/// As NCCL has it: link_width 0 or "" is 16; a link_speed that NCCL does not know is 8 GT/s; a
-///         net speed that is absent or not positive is 10000 Mb/s; a `<net>` without dev does not
-///         exist; the two levels of one Broadcom switch are one; links to GPUs that are not in the
-///         file do not exist; an NVLink to a device that is not visible goes to the NVSwitch.
-/// Not used: affinity, gdr, guid (ports of one adapter share no more than its PCIe link).
+/// Ranks are the GPUs, with ids 0 … N-1 in the order of `rank`, or of `dev` if no GPU has a rank.
 ///
+/// Switches have ids from N on. They are the processors (NUMA nodes), PCIe switches, network
+/// adapters and ports that serve a GPU or a port, in the file's order. The NVSwitch comes
+/// last, if there is one.
+///
+/// Links go both ways:
+/// - NVLink and XGMI join GPUs, or a GPU and the NVSwitch or processor. The count times
+///   `options.rate` is their capacity. C2C joins a GPU and its processor.
+/// - PCIe has its width times NCCL's rate of one lane.
+/// - All processors of a host are joined, at a rate by maker and model. Ports have their speed.
+/// - A server is a `host_hash`. Networks between servers are not in such a file.
+///
+/// As NCCL does it:
+/// - link_width 0 or "" is 16. A link_speed that NCCL does not know is 8 GT/s.
+/// - A net speed that is absent or not positive is 10000 Mb/s. A `<net>` without dev is ignored.
+/// - The two levels of one Broadcom switch are one switch.
+/// - Links to GPUs that are not in the file are ignored. An NVLink to a hidden device goes to the
+///   NVSwitch.
+///
+/// Not used are affinity, gdr, and guid. Ports of one adapter share its PCIe link and nothing else.
+///
+/// file:   the name that errors start with
 /// Source: file format and constants as in NCCL 2.30 and RCCL of October 2024; line rates of the
-///         makers' data sheets.
+///         makers' data sheets
 /// Time:   O(E log E + P^2) for E elements and P processors.
 /// Post:   `validate` accepts the result; `steps_per_unit` is the least common denominator.
-/// Throws: input_error with file, line, element and what was expected: not XML or cut short, not
-///         this format, no GPU, unknown elements or attributes, numbers out of range, bus ids or
-///         ranks that stand twice, links that one end lists and the other does not, GPUs without a
-///         rank beside ones with a rank, rates that are not known.
+/// Throws: input_error with file, line and element, in these cases:
+///         - The text is no XML, is cut short, is of another format, or has no GPU.
+///         - Elements or attributes are unknown, numbers are out of range, rates are unknown.
+///         - Bus ids or ranks appear twice. Only some of the GPUs have a rank.
+///         - One end of a link lists it and the other end does not.
 [[nodiscard]] inline topology read_nccl_xml(std::string_view text, std::string const& file,
                                             nccl_xml_options const& options = {}) {
   if (text.size() > options.limits.bytes) {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-// JSON values that know their line and keep numbers as text, so that 12.5 stays exact.
+// JSON values with their line numbers. Numbers stay text, so that 12.5 stays exact.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -34,7 +34,7 @@ struct json_value {
   }
 };
 
-/// Walks over text and leaves behind how far the parser has read.
+/// An iterator over text that stores the place that the parser read last.
 class watched_iterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -59,7 +59,7 @@ class watched_iterator {
   char const** last_read_;
 };
 
-/// Builds the values from the events of the parser.
+/// Builds values from the events of the parser.
 class json_builder {
  public:
   json_builder(std::string_view text, std::string file, input_limits const& limits)
@@ -126,7 +126,8 @@ class json_builder {
   }
 
  private:
-  /// The line of the character read last; events come in order, so counting goes on from there.
+  /// The line of the character read last. Events come in the order of the text, so counting
+  /// continues from the last one.
   int line() {
     line_ += static_cast<int>(std::count(counted_, last_read_, '\n'));
     counted_ = last_read_;

@@ -22,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A bus id as NCCL compares it: its hexadecimal digits as one number; nothing for other text.
+/// A bus id as NCCL compares it, as one number of all hexadecimal digits. Nothing for other text.
 [[nodiscard]] inline std::optional<std::uint64_t> bus_number(std::string_view text) {
   std::uint64_t value = 0;
   int digits = 0;
@@ -39,7 +39,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return pci_class.starts_with("0x03") || pci_class.starts_with("0x12");
 }
 
-/// One node of the tree processor – PCI devices – GPU or network port.
+/// One node of the tree from processors over PCI devices to GPUs and network ports.
 struct nccl_device {
   enum class type : std::uint8_t { processor, bridge, gpu, adapter, network };
   type is = type::bridge;
@@ -51,20 +51,21 @@ struct nccl_device {
   std::string label;
   xml_element element;
   int chip = 0;            ///< generation of a Broadcom switch, else 0
-  bool is_merged = false;  ///< one level of a two-level switch: its children hang on the parent
-  bool is_used = false;    ///< a GPU or a network port, or has one below
+  bool is_merged = false;  ///< the lower level of a two-level switch: the parent gets its children
+  bool is_used = false;    ///< true for GPUs and network ports, and for devices above one
   std::int64_t order = 0;  ///< GPUs: rank, or dev where no GPU has a rank
-  std::string_view dev{};  ///< GPUs: as written
+  std::string_view dev{};  ///< GPUs: as in the file
 };
 
+/// The devices of a system file.
 struct nccl_devices {
-  std::vector<nccl_device> all;  ///< parents before children, else as in the file
-  std::map<std::pair<int, std::uint64_t>, int> by_bus;  ///< host and bus id: position in `all`
+  std::vector<nccl_device> all;  ///< parents before children, otherwise in the order of the file
+  std::map<std::pair<int, std::uint64_t>, int> by_bus;  ///< position in `all` by host and bus id
   std::vector<int> gpus;                                ///< positions, in order of rank
   int host_count = 0;
 };
 
-/// Walks `<system>` and lists what hangs where.
+/// Reads `<system>` and lists its devices with their parents.
 class nccl_device_reader {
  public:
   explicit nccl_device_reader(nccl_xml_options const& options) : options_(options) {}
@@ -105,8 +106,8 @@ class nccl_device_reader {
                                                      : attributes);
   }
 
-  /// Elements that do not belong here are remembered: they are an error unless nothing at all
-  /// belongs here, which has an error of its own.
+  /// Visits the expected elements and keeps the first unexpected one. That is an error later,
+  /// unless the file has no GPU, which has an error of its own.
   template <class Visit>
   void for_each_child(xml_element const& parent, std::initializer_list<std::string_view> expected,
                       Visit visit) {
@@ -129,7 +130,7 @@ class nccl_device_reader {
     found_.host_count = std::max(found_.host_count, host + 1);
     auto const numa = cpu.required_integer("numaid", -1, 65'535);
     if (!numa_nodes_.insert({{host, numa}, 0}).second) {
-      cpu.fail("numaid=" + in_quotes(cpu.text("numaid")) + " stands twice for one host");
+      cpu.fail("numaid=" + in_quotes(cpu.text("numaid")) + " appears twice for one host");
     }
     int const here = add({.is = type::processor,
                           .host = host,
@@ -155,7 +156,8 @@ class nccl_device_reader {
            "link_speed", "link_width", "keep"});
     auto const bus = bus_number(pci.required_text("busid"));
     if (!bus)
-      pci.fail("busid=" + in_quotes(pci.text("busid")) + ", expected such as \"0000:06:00.0\"");
+      pci.fail("busid=" + in_quotes(pci.text("busid")) +
+               ", expected a bus id such as \"0000:06:00.0\"");
     int const host = device(parent).host;
     nccl_device what{.parent = parent,
                      .host = host,
@@ -165,7 +167,7 @@ class nccl_device_reader {
     set_chip(what);
     int const here = add(std::move(what));
     if (!found_.by_bus.insert({{host, *bus}, here}).second) {
-      pci.fail("busid=" + in_quotes(pci.text("busid")) + " stands twice for one host");
+      pci.fail("busid=" + in_quotes(pci.text("busid")) + " appears twice for one host");
     }
     auto const pci_class = pci.text("class");
     bool const may_be_gpu = pci_class.empty() || is_gpu_class(pci_class);
@@ -250,7 +252,8 @@ class nccl_device_reader {
     return width == 0 ? unknown : width;
   }
 
-  /// Broadcom's Gen4 and Gen5 switches appear as two levels of one chip; NCCL joins them.
+  /// Finds Broadcom's Gen4 and Gen5 switches. They appear as two levels of one chip, which NCCL
+  /// joins.
   void set_chip(nccl_device& what) {
     auto const& pci = what.element;
     if (pci.text("vendor") == "0x1000" && pci.text("device") == "0xc030") what.chip = 5;
@@ -279,7 +282,7 @@ class nccl_device_reader {
       device(gpu).order = element.required_integer(key, 0, INT32_MAX);
       int const host = by_rank ? 0 : device(gpu).host;
       if (!seen.insert({{host, device(gpu).order}, gpu}).second) {
-        element.fail(std::string(key) + "=" + in_quotes(element.text(key)) + " stands twice");
+        element.fail(std::string(key) + "=" + in_quotes(element.text(key)) + " appears twice");
       }
     }
     std::sort(found_.gpus.begin(), found_.gpus.end(), [&](int a, int b) {

@@ -81,9 +81,10 @@ class nccl_link_builder {
     add_link(b, a, rate, kind, latency);
   }
 
-  /// NVLinks, XGMI links and C2C of one GPU. Parallel links become one with the sum of their rates.
+  /// Adds NVLinks, XGMI links and C2C of one GPU. Parallel links become one with the sum of their
+  /// rates.
   void link_gpu(int gpu) {
-    std::map<int, std::int64_t> to_node;  // switches: how many links
+    std::map<int, std::int64_t> to_node;  // number of links by switch or processor
     std::int64_t sum = 0;
     for (auto const child : device(gpu).element.node().children()) {
       xml_element const element(device(gpu).element.from(), child);
@@ -100,7 +101,7 @@ class nccl_link_builder {
                      " links");
       }
       auto const target = target_of(gpu, element);
-      if (!target) continue;  // a GPU that the machine does not include
+      if (!target) continue;  // a GPU that is not in the file
       if (*target < 0 || device(*target).is == type::processor) {
         to_node[*target < 0 ? nvswitch() : position(*target)] += count;
       } else {
@@ -121,11 +122,13 @@ class nccl_link_builder {
     }
   }
 
-  /// Where the link ends: a GPU, a processor, -1 for the switch, or nothing outside the machine.
+  /// The device at the far end of a link: a GPU or a processor. -1 is the NVSwitch. Nothing for a
+  /// device that is not in the file.
   [[nodiscard]] std::optional<int> target_of(int gpu, xml_element const& element) const {
     auto const target = element.required_text("target");
     auto const bus = bus_number(target);
-    if (!bus) element.fail("target=" + in_quotes(target) + ", expected such as \"0000:06:00.0\"");
+    if (!bus)
+      element.fail("target=" + in_quotes(target) + ", expected a bus id such as \"0000:06:00.0\"");
     auto const found = devices_.by_bus.find({device(gpu).host, *bus});
     bool const is_in_file = found != devices_.by_bus.end();
     bool const is_gpu = is_in_file && device(found->second).is == type::gpu;
@@ -144,7 +147,7 @@ class nccl_link_builder {
     }
     if (is_gpu_class(far)) {
       if (is_in_file && !is_gpu && !is_gpu_class(device(found->second).element.text("class"))) {
-        element.fail("target " + in_quotes(target) + " is no GPU, as its tclass says");
+        element.fail("target " + in_quotes(target) + " is no GPU, expected one because of tclass");
       }
       return is_gpu ? std::optional(found->second) : std::nullopt;
     }
@@ -158,7 +161,7 @@ class nccl_link_builder {
                  ", expected 0x03… or 0x12… (GPU), 0x068000 (switch) or 0x068001 (processor)");
   }
 
-  /// NCCL joins all switches into one, which changes no bandwidth between GPUs.
+  /// The one NVSwitch. NCCL joins all of them into one, which changes no bandwidth between GPUs.
   int nvswitch() {
     if (nvswitch_ < 0) {
       nvswitch_ = add_node(node_kind::switch_node, "nvswitch", devices_.host_count == 1 ? 0 : -1);
@@ -200,12 +203,13 @@ class nccl_link_builder {
                            std::to_string(count) + " back");
       }
       if (back->second.element->name() != here.element->name()) {
-        here.element->fail("the way back is <" + std::string(back->second.element->name()) + ">");
+        here.element->fail("the link back is <" + std::string(back->second.element->name()) +
+                           ">, expected the same");
       }
     }
   }
 
-  /// Each device to what it hangs on; a merged switch level is passed over.
+  /// Links each device to its parent. The merged level of a switch is skipped.
   void link_tree() {
     for (std::size_t i = 0; i < devices_.all.size(); ++i) {
       auto const& here = devices_.all[i];
@@ -223,11 +227,12 @@ class nccl_link_builder {
     }
   }
 
-  /// Broadcom switches that are joined chip to chip.
+  /// Links Broadcom switches that are joined chip to chip.
   void link_bridges(int at, xml_element const& element, std::map<std::pair<int, int>, int>& seen) {
     auto const target = element.required_text("target");
     auto const bus = bus_number(target);
-    if (!bus) element.fail("target=" + in_quotes(target) + ", expected such as \"0000:06:00.0\"");
+    if (!bus)
+      element.fail("target=" + in_quotes(target) + ", expected a bus id such as \"0000:06:00.0\"");
     auto const found = devices_.by_bus.find({device(at).host, *bus});
     if (found == devices_.by_bus.end()) return;  // the other switch serves no device of the file
     auto const top = [&](int where) {
@@ -240,7 +245,7 @@ class nccl_link_builder {
     add_both_ways(a, b, unlimited_rate, link_kind::pcie);
   }
 
-  /// Processors of one host are joined pairwise.
+  /// Links each two processors of one host.
   void link_processors() {
     for (std::size_t i = 0; i < devices_.all.size(); ++i) {
       for (std::size_t j = 0; j < devices_.all.size(); ++j) {
@@ -263,7 +268,8 @@ class nccl_link_builder {
     if (options_.between_processors) return *options_.between_processors;
     cpu.fail("arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
              (what.model ? "" : " without modelid") +
-             " says no bandwidth between processors, expected one that NCCL knows or the option "
+             " has no known bandwidth between processors, expected a processor that NCCL knows or "
+             "the option "
              "between_processors");
   }
 
@@ -286,7 +292,7 @@ class nccl_link_builder {
 
   nccl_devices const& devices_;
   nccl_xml_options const& options_;
-  std::vector<int> position_;  ///< of each device in the machine, or -1
+  std::vector<int> position_;  ///< of each device: its node in the machine, or -1
   topology machine_;
   std::vector<exact_link> links_;
   std::map<std::pair<int, int>, link_count> direct_;  ///< by GPUs, one direction

@@ -9,12 +9,13 @@
 #include <optional>
 #include <string_view>
 
-// Bandwidths in GB/s of one direction. NCCL's are facts of its source, release 2.30 (graph/topo.h,
-// graph/topo.cc); RCCL's of its repository of October 2024; line rates of the makers' data sheets.
+// Bandwidths in GB/s of one direction. NCCL's rates are those of its source, release 2.30
+// (graph/topo.h, graph/topo.cc). RCCL's are those of its repository of October 2024. Line rates are
+// those of the makers' data sheets.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// One NVLink of a GPU of compute capability `sm` (70 for 7.0), as NCCL counts it; nothing for GPUs
+/// NCCL's rate of one NVLink of a GPU with compute capability `sm` (70 for 7.0). Nothing for GPUs
 /// without NVLink.
 [[nodiscard]] constexpr std::optional<rational> nvlink_effective_rate(std::int64_t sm) {
   if (sm < 60 || sm == 89) return std::nullopt;
@@ -24,7 +25,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return sm >= 70 ? rational(20) : rational(18);
 }
 
-/// One NVLink of such a GPU by its data sheet.
+/// The data sheet's rate of one NVLink of such a GPU.
 [[nodiscard]] constexpr std::optional<rational> nvlink_line_rate(std::int64_t sm) {
   if (sm < 60 || sm == 89) return std::nullopt;
   if (sm >= 100) return rational(50);
@@ -32,8 +33,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return sm >= 70 ? rational(25) : rational(20);
 }
 
-/// One XGMI link of a GPU, as RCCL counts it. `gcn` is "906", "gfx942", …; 910 is RCCL's decimal
-/// for gfx90a.
+/// RCCL's rate of one XGMI link of a GPU. `gcn` is such as "906" or "gfx942". "910" is RCCL's
+/// decimal number for gfx90a.
 [[nodiscard]] constexpr std::optional<rational> xgmi_effective_rate(std::string_view gcn) {
   if (gcn.starts_with("gfx")) gcn.remove_prefix(3);
   if (gcn == "906" || gcn == "908") return rational(24);
@@ -42,7 +43,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return std::nullopt;
 }
 
-/// One XGMI link by the data sheet: 92 both ways on gfx906 and gfx908, then 100, 128, 153.
+/// The data sheet's rate of one XGMI link: half of the sheet's number, which is for both
+/// directions.
 [[nodiscard]] constexpr std::optional<rational> xgmi_line_rate(std::string_view gcn) {
   if (gcn.starts_with("gfx")) gcn.remove_prefix(3);
   if (gcn == "906" || gcn == "908") return rational(46);
@@ -52,7 +54,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return std::nullopt;
 }
 
-/// PCIe: lanes times NCCL's rate of one lane. A speed that is not in NCCL's table counts as 8 GT/s.
+/// The rate of a PCIe link: its width times NCCL's rate of one lane. A speed that is not in NCCL's
+/// table counts as 8 GT/s.
 [[nodiscard]] constexpr rational pcie_rate(std::int64_t tasks, std::string_view speed) {
   struct row {
     std::string_view prefix;
@@ -75,7 +78,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return rational(tasks * rate, 80);
 }
 
-/// What tells one processor's inter-socket links from another's.
+/// The attributes of a processor on which the rate between sockets depends.
 struct processor {
   std::string_view arch;
   std::string_view vendor;
@@ -83,7 +86,7 @@ struct processor {
   std::optional<std::int64_t> model;
 };
 
-/// Between two NUMA nodes of a host; nothing for a processor that NCCL does not know.
+/// The rate between two NUMA nodes of a host. Nothing for a processor that NCCL does not know.
 [[nodiscard]] constexpr std::optional<rational> between_processors_rate(processor const& cpu) {
   if (cpu.arch == "ppc64" || cpu.arch == "ppc64le") return rational(32);
   if (cpu.arch == "arm64" || cpu.arch == "aarch64") return rational(6);
@@ -101,7 +104,7 @@ struct processor {
   return std::nullopt;
 }
 
-/// What NCCL takes for a connection inside a chip: no limit in practice.
+/// NCCL's rate of a link inside a chip. It is no limit in practice.
 inline constexpr int unlimited_rate = 5000;
 
 }}}  // namespace blink::BLINK_ABI::detail

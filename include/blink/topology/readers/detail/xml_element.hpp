@@ -18,7 +18,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Where errors of one XML text point to.
+/// An XML text with its file name, for errors.
 struct xml_source {
   std::string_view text;
   std::string file;
@@ -29,7 +29,7 @@ struct xml_source {
   }
 };
 
-/// An integer as C reads it with base 0: decimal or 0x…; nothing if anything else stands there.
+/// An integer in decimal or as 0x…, as C reads it with base 0. Nothing for any other text.
 [[nodiscard]] inline std::optional<std::int64_t> integer_from(std::string_view text) {
   bool const is_negative = text.starts_with('-');
   if (is_negative) text.remove_prefix(1);
@@ -44,7 +44,7 @@ struct xml_source {
   return is_negative ? -value : value;
 }
 
-/// One element, with its attributes as checked values.
+/// One element, whose attributes are read as checked values.
 class xml_element {
  public:
   xml_element(xml_source const& from, pugi::xml_node element) : from_(&from), element_(element) {}
@@ -61,7 +61,7 @@ class xml_element {
   [[nodiscard]] bool has(char const* attribute) const {
     return !element_.attribute(attribute).empty();
   }
-  /// Empty where it is absent.
+  /// The attribute's text; empty if it is absent.
   [[nodiscard]] std::string_view text(char const* attribute) const {
     return element_.attribute(attribute).value();
   }
@@ -69,7 +69,7 @@ class xml_element {
     if (!has(attribute)) fail("attribute " + std::string(attribute) + " is missing");
     return text(attribute);
   }
-  /// Nothing where it is absent.
+  /// The attribute as an integer from `least` to `most`; nothing if it is absent.
   [[nodiscard]] std::optional<std::int64_t> integer(char const* attribute, std::int64_t least,
                                                     std::int64_t most) const {
     if (!has(attribute)) return std::nullopt;
@@ -86,8 +86,8 @@ class xml_element {
     return *integer(attribute, least, most);
   }
 
-  /// Fails if an attribute stands twice, is not printable ASCII, or is not in `known` (an empty
-  /// list knows all).
+  /// Fails if an attribute appears twice, is not printable ASCII, or is not in `known`. An empty
+  /// list accepts all names.
   void check_attributes(std::initializer_list<std::string_view> known) const {
     for (auto const attribute : element_.attributes()) {
       std::string_view const its_name = attribute.name();
@@ -96,7 +96,8 @@ class xml_element {
           std::count_if(element_.attributes_begin(), element_.attributes_end(),
                         [&](pugi::xml_attribute const& other) { return its_name == other.name(); });
       if (same > 1)
-        fail("attribute " + in_quotes(its_name) + " stands " + std::to_string(same) + " times");
+        fail("attribute " + in_quotes(its_name) + " appears " + std::to_string(same) +
+             " times, expected once");
       if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
         fail("attribute " + in_quotes(its_name) + " holds " + in_quotes(value) +
              ", expected printable ASCII");
