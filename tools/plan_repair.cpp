@@ -2,8 +2,8 @@
 #include "plan_repair.hpp"
 
 #include <blink/planning/check/check_plan.hpp>
-#include <blink/planning/repair_plan.hpp>
 #include <blink/planning/plan/plan_file.hpp>
+#include <blink/planning/repair_plan.hpp>
 
 #include "arguments.hpp"
 

@@ -2,8 +2,8 @@
 // Time to repair a plan against planning anew, on machines of growing size, after a change: one link
 // has half its capacity, one link is gone, the last rank is gone, or is new. `kept` counts trees with
 // the same edges as before.
-#include <blink/planning/repair_plan.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/planning/repair_plan.hpp>
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/subset.hpp>
 
