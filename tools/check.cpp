@@ -61,11 +61,10 @@ void add_check_command(CLI::App& app) {
   auto options = std::make_shared<check_options>();
   auto* command = app.add_subcommand(
       "check",
-      "Check a plan file against a machine: every contribution arrives exactly once, nobody waits "
-      "for\n"
-      "ever, loads within capacities, rate and bound as claimed. Or check an MSCCL algorithm "
-      "(XML),\n"
-      "step by step; with a machine, see what it asks of the links.\n"
+      "Check a plan file against a machine: every contribution arrives exactly once, no rank "
+      "waits\n"
+      "without end, loads are within capacities, rate and bound are as claimed. Or check an MSCCL\n"
+      "algorithm (XML), step by step; with a machine, show the load on its links.\n"
       "  blink check MACHINE PLAN    blink check ALGORITHM.xml [--machine MACHINE]\n"
       "Exit status 2 names the first fault.");
   command

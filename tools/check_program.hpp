@@ -8,10 +8,11 @@
 
 namespace blink::tools {
 
-/// Does the file begin as XML does?
+/// True if the file begins as XML does.
 [[nodiscard]] bool is_xml_file(std::string const& file);
 
-/// Checks an algorithm file of MSCCL and prints what it is; with a machine, also the load on its links.
+/// Checks an algorithm file of MSCCL and prints its properties; with a machine, also the load on
+/// its links.
 /// Throws: input_error that names the first fault.
 void check_program_file(std::string const& file, std::optional<topology> const& machine);
 

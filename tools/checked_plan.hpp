@@ -11,8 +11,9 @@
 
 namespace blink::tools {
 
-/// A plan that the independent checker accepts: tools show, write and run no other. `links` is the one
-/// kind of link that the machine was cut down to; empty: all.
+/// A plan that the independent checker accepts. Tools show, write and run no other plan.
+///
+/// links:  the one kind of link that the machine was reduced to; empty: all links.
 /// Throws: as `make_plan`; std::runtime_error if the plan does not pass the checker.
 [[nodiscard]] plan checked_plan(topology const& machine, std::string const& links,
                                 plan_request const& request);

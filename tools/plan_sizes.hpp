@@ -14,7 +14,7 @@ class App;
 
 namespace blink::tools {
 
-/// What time depends on, as options give it.
+/// The parameters of the cost model, as options give them.
 struct cost_options {
   double step_microseconds = cost_parameters{}.step_seconds * 1e6;
   double start_microseconds = cost_parameters{}.start_seconds * 1e6;

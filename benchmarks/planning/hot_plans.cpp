@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes one plan, for scripts/check_instructions to count its instructions: the growing of trees, the
-// splitting of switches, the linear program of the joint packing.
+// Makes one plan, so that scripts/check_instructions can count its instructions: the growth of
+// trees, the splitting of switches, the linear program of the joint packing.
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/readers/read_machine.hpp>
 

@@ -18,7 +18,7 @@
 
 namespace blink::bench {
 
-/// What ForestColl took on the same machine: cpu seconds of one thread for bound, switches and
+/// The cost of ForestColl on the same machine: cpu seconds of one thread for bound, switches and
 /// trees, measured with its published program; 0: unknown or not finished.
 struct other_planner {
   double seconds = 0;
@@ -56,8 +56,7 @@ inline topology random_regular(unsigned ranks, unsigned degree) {
   return machine;
 }
 
-/// The machine with so many of its connections slowed down to half, both ways: which ones depends on
-/// the seed.
+/// The machine with half the capacity on `count` of its links, both ways. The seed chooses them.
 inline topology with_slow_links(topology machine, std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::set<std::pair<int, int>> slow;

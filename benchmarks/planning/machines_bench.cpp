@@ -2,9 +2,9 @@
 // Whole plans with certificate on known machines, and how their time grows with the machine: cpu
 // time of one thread, trees, height, rate over bound.
 //
-//   machines_bench                    the rows, by Google Benchmark
-//   machines_bench --report FILE      and all as one JSON, with fitted exponents and memory
-//   machines_bench --table FILE       the tables of docs/results/planner_table.md from that JSON
+//   machines_bench                    prints the rows by Google Benchmark.
+//   machines_bench --report FILE      also writes one JSON, with fitted exponents and memory.
+//   machines_bench --table FILE       prints the tables of docs/results/planner_table.md from it.
 #include <blink/planning/make_plan.hpp>
 
 #include "planning/all_reduce_gain.hpp"

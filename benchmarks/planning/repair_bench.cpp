@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time to repair a plan against planning anew, on machines of growing size, after a change: one link
-// has half its capacity, one link is gone, the last rank is gone, or is new. `kept` counts trees with
-// the same edges as before.
+// Time to repair a plan against planning again, on machines of growing size. The change: one link
+// has half its capacity, one link is gone, the last rank is gone, or the last rank is new. `kept`
+// counts trees with the same edges as before.
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/repair_plan.hpp>
 #include <blink/topology/built_in_machines.hpp>

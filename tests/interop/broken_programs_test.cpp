@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sound step programs, broken at random: what the checker lets pass must run to the right result, and
-// what it refuses it must say where.
+// Sound step programs, broken at random. A program that the checker accepts must run to the right
+// result. An error of the checker must name the place.
 #include <blink/interop/check_program.hpp>
 #include <blink/interop/make_step_program.hpp>
 #include <blink/planning/make_plan.hpp>

@@ -239,7 +239,7 @@ TEST(check_program, names_what_is_never_written) {
   EXPECT_EQ(fault_of(p),
             "rank 1, block 0, step 2, chunk 0: the output misses chunk 0 of rank 0 (in place)");
   p = ring_all_gather(3);
-  p.runs_out_of_place = true;  // nobody puts the own part into the output there
+  p.runs_out_of_place = true;  // no step puts the own part into the output
   EXPECT_EQ(fault_of(p),
             "rank 0, block 0, step 0, chunk 0: reads output before anything is written there (out "
             "of place)");
@@ -302,8 +302,8 @@ TEST(check_program, queues_are_bounded) {
 }
 
 TEST(check_program, later_iterations_have_to_pass_too) {
-  // Each block alone is fine once; in the second round, block 1 of rank 0 waits for a step that comes
-  // only after what it feeds.
+  // Each block alone is sound once. In the second round, block 1 of rank 0 waits for a step that
+  // comes after the step that it feeds.
   auto p = chain_all_reduce();
   EXPECT_EQ(fault_of(p, {1, 50}), "sound");
 }

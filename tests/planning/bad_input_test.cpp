@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-// Machines that no one would build, or that someone described wrongly: the answer is exact, or an error
-// that says why. Every collective, every planner.
+// Unusual machines, and wrong descriptions of machines. The answer is exact, or an error with the
+// reason, for every collective and planner.
 
 namespace {
 
@@ -43,8 +43,8 @@ plan_request request_of(topology const& machine, collective kind, std::string_vi
   return result;
 }
 
-/// The rate of a plan that passed the checker; nothing if the planner said why there is none. What it
-/// throws must be an error for users: an overflow is one, a broken precondition is not.
+/// The rate of a plan that passed the checker; nothing if the planner reports why there is none.
+/// The planner must throw an error for users: an overflow is one, a broken precondition is not.
 std::optional<rational> sound_rate(topology const& machine, plan_request const& request) {
   auto const where = request.planner + " " + std::string(to_text(request.collective));
   std::optional<plan> p;
@@ -360,7 +360,7 @@ TEST(bad_input, hints_that_contradict_are_refused) {
 TEST(bad_input, wrong_requests_are_refused) {
   auto const machine = test::star_machine(3, 4);
   for (auto const kind : all_collectives()) {
-    for (int const root : {3, 99, -1}) {  // the switch, nobody
+    for (int const root : {3, 99, -1}) {  // the switch, no node
       EXPECT_THROW((void)make_plan(machine, {kind, root, "exact"}), input_error);
     }
     EXPECT_THROW((void)make_plan(machine, {kind, {}, "magic"}), input_error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of the Blink paper beside the single packing: servers in three phases, two kinds of link
-// at once, its speed-up over rings.
+// The forms of the Blink paper beside the single packing: servers in three phases, two kinds of
+// link at once, its speed-up over rings.
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/machines.hpp>

@@ -128,7 +128,7 @@ TEST(known_machines, every_machine) {
   EXPECT_GE(planned, 40);
 }
 
-/// What drivers report of real machines: PCIe switches, sockets, NICs and NVLinks together.
+/// Machines as drivers report them: PCIe switches, sockets, NICs and NVLinks together.
 TEST(known_machines, real_machines_with_all_their_links) {
   std::filesystem::path const files = std::string(BLINK_SHARED_DIR) + "/topo-corpus/nccl-xml";
   if (!std::filesystem::exists(files)) GTEST_SKIP() << "no topology files of real machines";

@@ -99,7 +99,7 @@ TEST(make_plan, is_optimal_on_random_machines) {
 }
 
 /// The bounds are cuts or prices, recomputed by the checker: a plan that reaches one is optimal.
-TEST(make_plan, reaches_the_bound_on_random_machines_with_relays) {
+TEST(make_plan, reaches_the_bound_on_random_machines_with_switches) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     auto const machine =
@@ -158,7 +158,7 @@ TEST(make_plan, all_reduce_in_two_phases_where_that_is_optimal) {
 
 /// Rank 0 sends one unit to a switch that offers one to each of two others: forwarding cannot reach
 /// the rate that the cuts allow.
-TEST(make_plan, names_a_relay_that_would_have_to_copy) {
+TEST(make_plan, names_a_switch_that_would_have_to_copy) {
   topology machine;
   machine.name = "copying";
   for (int i = 0; i < 3; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
@@ -184,7 +184,7 @@ TEST(make_plan, full_dgx1_has_few_shallow_trees) {
     auto const on_v = sound_plan(v, {collective::broadcast, root, "exact"});
     EXPECT_EQ(on_v.rate, rational(150));
     EXPECT_EQ(on_v.trees.size(), 6U);
-    // The lowest possible, by enumeration of all trees: from GPUs 2, 3, 6 and 7 height 4 packs five.
+    // The lowest possible, by enumeration of all trees.
     EXPECT_EQ(tallest(on_v), root % 4 < 2 ? 4 : 5);
     auto const on_p = sound_plan(p, {collective::broadcast, root, "exact"});
     EXPECT_EQ(on_p.rate, rational(80));

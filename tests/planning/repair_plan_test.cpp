@@ -104,7 +104,7 @@ TEST(repair_plan, ranks_lost_and_added) {
   EXPECT_LE(anew, 6);  // of 64
 }
 
-TEST(repair_plan, random_machines_with_relays) {
+TEST(repair_plan, random_machines_with_switches) {
   int cases = 0, anew = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
@@ -196,7 +196,7 @@ TEST(repair_plan, a_faster_link_is_used) {
   EXPECT_EQ(sound_repair(machine, old).plan.rate, old.rate * 3);
 }
 
-TEST(repair_plan, keeps_shares_relays_and_forbidden_links) {
+TEST(repair_plan, keeps_shares_forwarding_ranks_and_forbidden_links) {
   auto const machine = machines::dgx1v();
   plan_request request{collective::all_gather};
   request.constraints.shares = {{0, 3}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans with unequal shares, run: every link carries what the plan says when blocks are in proportion to the shares, and
-// results are exact for blocks of any sizes.
+// Plans with unequal shares, run. Every link carries the planned load if segments are in proportion
+// to the shares, and results are exact for segments of any size.
 
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/planning/check/check_plan.hpp>
@@ -45,7 +45,7 @@ blink::plan planned_shares(blink::topology const& machine, collective kind,
   return blink::make_plan(machine, request);
 }
 
-/// What the plan asks of each link, by node ids.
+/// The load of each link in the plan, by node ids.
 std::map<std::pair<int, int>, rational> loads_of(blink::plan const& planned) {
   std::map<std::pair<int, int>, rational> result;
   for (auto const& t : planned.trees) {
@@ -178,7 +178,7 @@ TEST(run_shares, a_dgx1v) {
   }
 }
 
-// A rank with the share 0 gets a tree over what the plan may use: no forbidden link, ranks that forward.
+// A rank with the share 0 gets a tree without forbidden links, over forwarding ranks.
 TEST(run_shares, ranks_without_a_share_get_a_tree) {
   auto const machine =
       blink::test::direct_machine({{0, 2, 0, 2}, {2, 0, 1, 2}, {0, 1, 0, 1}, {2, 2, 1, 0}});
@@ -202,7 +202,8 @@ TEST(run_shares, ranks_without_a_share_get_a_tree) {
   }
 }
 
-// Rank 2 only receives: nothing can be gathered from it, which is told before anybody enters the call.
+// Rank 2 only receives, so that nothing can be gathered from it. The error comes before any rank
+// enters the call.
 TEST(run_shares, who_cannot_send_has_no_elements) {
   auto const machine = blink::test::direct_machine({{0, 2, 1}, {2, 0, 1}, {0, 0, 0}});
   blink::plan_request request;

@@ -69,7 +69,7 @@ TEST(check_plan, forbidden_links_are_not_there) {
   EXPECT_NE(fault_of(machine, p).find("no usable link 0 -> 1"), std::string::npos);
 }
 
-TEST(plan_file, keeps_shares_relays_and_forbidden_links) {
+TEST(plan_file, keeps_shares_forwarding_ranks_and_forbidden_links) {
   auto p = two_to_one();
   p.forwarding_ranks = {5};
   p.forbidden_links = {{0, 7}, {7, 0}};

@@ -30,7 +30,7 @@ plan_request with(plan_request request, plan_constraints const& constraints) {
   return request;
 }
 
-/// Plans, and holds the plan against the checker and the options against the plan.
+/// A plan that passed the checker and has the wanted shape.
 restricted_plan sound_plan(topology const& machine, plan_request const& request,
                            plan_constraints const& options) {
   auto result = make_restricted_plan(machine, with(request, options));
@@ -262,7 +262,7 @@ TEST(restricted_plan, any_options_on_random_machines_are_respected_or_refused) {
   EXPECT_GE(planned, 20);
 }
 
-TEST(restricted_plan, forbidden_links_and_relays_change_the_machine) {
+TEST(restricted_plan, forbidden_links_and_forwarding_ranks_change_the_machine) {
   auto const machine = machines::dgx1v();
   plan_constraints options;
   options.forbidden_links = {{0, 3}, {3, 0}};
@@ -435,7 +435,7 @@ TEST(restricted_plan, symmetries_keep_the_other_hints) {
 }
 
 /// With egress excess cut, shapes and shares are planned where switches let more out than in.
-TEST(restricted_plan, shapes_on_machines_with_surplus) {
+TEST(restricted_plan, shapes_on_machines_with_egress_excess) {
   int refused = 0, planned = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -494,7 +494,7 @@ TEST(read_hints, reads_all_keys_and_refuses_others) {
   EXPECT_TRUE(read_hints(R"({"blink_hints": 1})", "hints").empty());
   for (auto const* wrong :
        {"{", "[]", "{}", R"({"blink_hints": 2})", R"({"blink_hints": 1, "max_tree": 5})",
-        R"({"blink_hints": 1, "max_trees": "5"})", R"({"blink_hints": 1, "relays": 4})",
+        R"({"blink_hints": 1, "max_trees": "5"})", R"({"blink_hints": 1, "forwarding_ranks": 4})",
         R"({"blink_hints": 1, "balance_switches": 1})", R"({"blink_hints": 1, "shares": {"a": 4}})",
         R"({"blink_hints": 1, "symmetries": [[0]]})",
         R"({"blink_hints": 1, "forbidden_links": [[0]]})",

@@ -48,8 +48,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Reads constraints of a plan from JSON. Unlike in plan files, keys that are not known are errors: a
-/// hint that is misspelt would be ignored.
+/// Reads constraints of a plan from JSON. Unlike in plan files, an unknown key is an error, because
+/// a misspelt hint would be ignored.
 ///
 /// file: the name to show in errors.
 /// Throws: input_error with the line (malformed text) or the field, and what was expected.

@@ -82,10 +82,11 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
 
 }  // namespace detail
 
-/// The machine as the constraints of the request see it: some ranks are switches, some links are gone. Nodes keep
-/// their ids and positions.
+/// The machine within the constraints of the request: forwarding ranks are switches, forbidden
+/// links are gone. Nodes keep their ids and positions.
 ///
-/// Throws: input_error naming an unknown node or link, or two constraints that contradict each other.
+/// Throws: input_error that names an unknown node or link, or two constraints that contradict each
+///         other.
 [[nodiscard]] inline topology restricted_machine(topology machine, plan_request const& request) {
   auto const& options = request.constraints;
   auto const fail = [](std::string const& what) { throw input_error("options: " + what); };

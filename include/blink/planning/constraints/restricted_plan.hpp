@@ -152,22 +152,24 @@ namespace detail {
 
 }  // namespace detail
 
-/// As `make_plan` for a request with constraints, and what each constraint costs: limits on trees, heights and weights, forbidden and required
-/// links, ranks that only forward, unequal shares, k trees a root, symmetries.
+/// Plans as `make_plan` within the constraints of the request, and reports what each of them costs.
 ///
-/// Forbidden links and switches change the machine, and the plan is as good as without options on
-/// that one. Shares and k trees a root are optimal. So are whole weights of broadcast, reduce,
-/// all-gather and reduce-scatter, if heights do not matter. For a bounded height, a linear program
-/// over trees of that height gives the best rate, proven for up to `shallow_arborescences_exact`
-/// ranks. Few trees, and all else together, are searched: the plan is the best found, its distance
-/// from `bound` is at most what the restriction costs.
+/// Forbidden links and forwarding ranks change the machine. The plan is as good as without
+/// constraints on that machine. Plans with shares or with k trees a root are optimal. Plans with a
+/// weight unit are optimal for all collectives but all_reduce, if heights do not matter.
+///
+/// max_height: a linear program over trees of that height gives the best rate, proven for up to
+///             `shallow_arborescences_exact` ranks.
+/// max_trees, and all other combinations: the plan is the best that a search finds. Its distance
+///             from `bound` is at most what the restriction costs.
 ///
 /// Source: column generation over trees: F. Barahona, "Packing spanning trees", Math. of Operations
 ///         Research 20, 1995; few trees by relaxation: Wang et al., "Blink", MLSys 2020.
 /// Time:   milliseconds to a second for 8 ranks.
-/// Post:   the plan passes `check_plan` on `machine`, names its switches, forbidden links and
-///         shares; its bound is the one without options for the shape of trees.
-/// Throws: input_error for options that contradict each other, the request or the machine;
+/// Post:   the plan passes `check_plan` on `machine` and names its forwarding ranks, forbidden
+///         links and shares. Its bound is the one without restrictions on the shape of trees.
+/// Throws: input_error for constraints that contradict each other, the request or the machine, and
+///         for limits on trees or shares with another planner than `exact`;
 ///         planning_error if no plan was found.
 [[nodiscard]] inline restricted_plan make_restricted_plan(topology const& machine,
                                                           plan_request const& request) {
@@ -193,7 +195,7 @@ namespace detail {
                       " has its own trees; limits on trees and shares need the planner exact");
   }
   restricted_plan result;
-  // Other planners than the exact one plan every collective as it is.
+  // The planner exact needs forward collectives. Other planners have no shape to keep.
   auto const planned = [&](topology const& on, auto const& make) {
     auto const with = [&](topology const& forward, plan_request const& as) {
       wanted.request = as;

@@ -65,8 +65,8 @@ template <std::size_t Ranks>
 
 /// The algorithms in the order in which they are tried.
 ///
-/// Joint trees of all-reduce would be fewer than those of two phases, but take long to find for many
-/// ranks. `plan_direct` finds fewer trees than `plan_joint` for few ranks, and takes longer for more.
+/// Joint trees are fewer than the trees of two phases, but for many ranks take long to find.
+/// `plan_direct` finds fewer trees than `plan_joint` for few ranks, and takes longer for more.
 inline constexpr exact_algorithm exact_algorithms[]{
     {{collective::barrier}, is_any, made_by<plan_barrier>},
     {{collective::gather, collective::scatter}, is_any, made_by<plan_gather>},

@@ -33,7 +33,7 @@ inline void append(tree_hops& hops, tree_hops const& more) {
   hops.insert(hops.end(), more.begin(), more.end());
 }
 
-/// Rings in two levels: one among the servers for each rank of a server, and one inside each server.
+/// Rings in two levels: one among the servers for each rank of a server, one inside each server.
 ///
 /// A rank's share goes round the servers, to the rank of the same number in each (the numbers begin
 /// again in smaller servers), and from there round the ranks of each server; sums come back the
