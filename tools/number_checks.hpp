@@ -8,11 +8,11 @@
 #include <sstream>
 #include <string>
 
-// Checks of options that are numbers. Those of CLI11 tell of a range, with all 309 digits of its end.
+// Checks of options that are numbers. The errors of CLI11 print all 309 digits of a range's end.
 
 namespace blink::tools {
 
-/// What is wrong with the text of a number; empty: nothing.
+/// Returns the fault of a number's text; empty if there is none.
 [[nodiscard]] inline std::string wrong_number(std::string const& text, bool may_be_0,
                                               double most = std::numeric_limits<double>::max()) {
   char* end = nullptr;

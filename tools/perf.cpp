@@ -4,14 +4,15 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/flow_schedules.hpp>
+#include <blink/schedule/given_tuning.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
 #include <blink/schedule/tuning_file.hpp>
 #include <blink/schedule/tuning_table.hpp>
 #include <blink/topology/topology.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "arguments.hpp"
 #include "checked_plan.hpp"
@@ -165,12 +166,10 @@ contender memory_contender(perf_options const& options, collective kind) {
     return {"direct", only_algorithm(kind, "direct", permute_schedule(to))};
   }
   // As for calls without a schedule: a table of BLINK_TUNING, else the default of threads.
-  for (auto& table : detail::tables_of_environment()) {
-    auto const& source = table.algorithms.front().source;
-    bool const is_from_root = !has_root(kind) || root_of(source, kind) == root;
-    if (table.collective == kind && source.rank_count == ranks && is_from_root) {
-      return {"tuning", std::move(table)};
-    }
+  detail::tuned_ranks const threads{ranks, direct_transport::name};
+  auto const tables = detail::tables_of_environment(threads);
+  if (auto const* const table = detail::table_for(tables, threads, kind, root)) {
+    return {"tuning", *table};
   }
   return {"default", default_tuning(kind, ranks, root, {true, true})};
 }

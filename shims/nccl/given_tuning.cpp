@@ -3,10 +3,9 @@
 #include "given_tuning.hpp"
 
 #include <blink/core/error.hpp>
+#include <blink/schedule/given_tuning.hpp>
 
 #include <cstdint>
-#include <cstdlib>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,15 +56,9 @@ namespace blink_nccl {
 
 given_tuning read_given_tuning() {
   given_tuning result;
-  char const* const list = std::getenv("BLINK_TUNING");
-  if (list == nullptr || *list == '\0') return result;
-  try {
-    std::istringstream files(list);
-    for (std::string file; std::getline(files, file, ':');) add_file(file, result.tables);
-  } catch (blink::error const& problem) {
-    throw blink::input_error("BLINK_TUNING: " + std::string(problem.what()));
-  }
-  result.hash = hash_of(result.tables);
+  blink::detail::for_each_tuning_file(
+      [&](std::string const& file) { add_file(file, result.tables); });
+  if (!result.tables.empty()) result.hash = hash_of(result.tables);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/schedule/default_tuning.hpp>
+#include <blink/schedule/given_tuning.hpp>
 #include <blink/schedule/tuning_table.hpp>
 #include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 
@@ -33,26 +34,18 @@ class routes {
 
   explicit routes(ranks_t<P, Transport>& all_ranks) : ranks_(all_ranks) {}
 
-  /// Sets the user's tables, before anything is prepared. Tables for other numbers of ranks are
-  /// ignored.
+  /// Sets the user's tables, before anything is prepared. Tables for other numbers of ranks or
+  /// other transports are ignored.
   ///
   /// Throws: input_error if two tables are for the same calls.
   void take(std::vector<blink::tuning_table> tables) {
     bool const are_given = !tables.empty();
-    std::erase_if(tables, [&](blink::tuning_table const& table) {
-      return table.algorithms[0].source.rank_count != ranks_.rank_count();
-    });
-    for (auto const& table : tables) {
-      for (auto const* other = tables.data(); other != &table; ++other) {
-        if (other->collective != table.collective || ends_of(*other) != ends_of(table)) continue;
-        throw blink::input_error("BLINK_TUNING: two tables for " +
-                                 std::string(to_text(table.collective)) + " of " +
-                                 std::to_string(ranks_.rank_count()) + " ranks, expected one");
-      }
-    }
+    auto const ranks = tuned();
+    blink::detail::expect_one_for_each_call<blink::input_error>(tables, ranks, "BLINK_TUNING");
+    std::erase_if(tables, [&](blink::tuning_table const& table) { return !ranks.suits(table); });
     if (are_given && tables.empty() && reports_errors()) {
-      std::fprintf(stderr, "blink: BLINK_TUNING has no table for a communicator of %d ranks\n",
-                   ranks_.rank_count());
+      std::fprintf(stderr, "blink: BLINK_TUNING has no table for a communicator of %s\n",
+                   to_text(ranks).c_str());
     }
     tables_ = std::move(tables);
   }
@@ -76,17 +69,10 @@ class routes {
  private:
   static constexpr std::size_t by_default = ~std::size_t{0};
 
-  [[nodiscard]] static auto ends_of(blink::tuning_table const& table) {
-    return blink::detail::end_points(table.algorithms[0].source, table.collective);
-  }
+  [[nodiscard]] blink::detail::tuned_ranks tuned() const { return {ranks_.rank_count(), "CUDA"}; }
   [[nodiscard]] blink::tuning_table const* table_for(blink::collective kind, int root) {
     auto const [found, is_new] = table_of_.try_emplace({kind, root}, nullptr);
-    if (!is_new) return found->second;
-    for (auto const& table : tables_) {
-      if (table.collective != kind) continue;
-      auto const source = blink::default_schedule(kind, ranks_.rank_count(), root);
-      if (ends_of(table) == blink::detail::end_points(source, kind)) found->second = &table;
-    }
+    if (is_new) found->second = blink::detail::table_for(tables_, tuned(), kind, root);
     return found->second;
   }
   /// The position of the algorithm in its table, and the bytes of a chunk.

@@ -150,7 +150,7 @@ TEST(front_door_tuning, a_table_of_the_program_decides) {
       EXPECT_EQ(error_of([&] { comm.use_tuning(std::move(tables)); }), text);
     };
     refuse({chain, chain},
-           "use_tuning: the table of broadcast comes twice, expected one for each root");
+           "use_tuning: two tables for broadcast of 2 ranks over direct memory, expected one");
     refuse({blink::only_algorithm(collective::all_reduce, "star", blink::star_schedule(3))},
            "use_tuning: the table of all_reduce is for 3 ranks, expected 2 ranks over direct "
            "memory");
@@ -193,6 +193,20 @@ TEST(front_door_tuning, the_environment_names_a_file) {
     std::vector<int> data(8, 5);
     blink::all_reduce(*part, data);
     EXPECT_EQ(data[7], 5);
+  });
+}
+
+TEST(front_door_tuning, two_tables_for_the_same_calls_are_refused) {
+  auto const table = blink::only_algorithm(collective::all_reduce, "ring", blink::ring_schedule(2));
+  auto named = table;
+  named.transport = "direct memory";
+  tuning_environment const file({named, table});
+  blink::thread_ranks threads(2);
+  threads.run([&](auto& comm) {
+    std::vector<int> data(8);
+    EXPECT_EQ(
+        error_of([&] { blink::all_reduce(comm, data); }),
+        "BLINK_TUNING: two tables for all_reduce of 2 ranks over direct memory, expected one");
   });
 }
 

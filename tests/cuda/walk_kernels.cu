@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels whose machine code is inspected (`inspect_kernel.cmake`). docs/results/kernel_table.md lists
-// their size and compile time. One kernel carries every collective that reduces, along every
-// schedule; a second one carries all that only copy.
+// The kernels whose machine code is inspected (`inspect_kernel.cmake`). Their size and compile time
+// are in docs/results/kernel_table.md. One kernel carries every collective that reduces, along
+// every schedule; a second one carries all that only copy.
 
 #include <blink/reducers.hpp>
 #include <blink/reducers/reducer.hpp>

@@ -12,9 +12,10 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Opens Eigen's matrices, arrays, maps, references and blocks to collectives, in the order of their storage.
+/// Opens Eigen's matrices, arrays, maps, references and blocks to collectives. Their elements are
+/// taken in the order of storage.
 ///
-/// Throws: precondition_error if the elements do not lie one behind the other, as in a block of some rows.
+/// Throws: precondition_error if the elements are not contiguous, as in a block of some rows.
 template <class E>
   requires std::is_base_of_v<Eigen::DenseBase<std::remove_const_t<E>>, std::remove_const_t<E>> &&
            requires(E& dense) { dense.data(); }

@@ -10,7 +10,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Opens thrust's vectors of device memory. Calls of ranks on hosts refuse them when they are compiled.
+/// Opens thrust's vectors of device memory. A call of ranks on hosts with one does not compile.
 template <class T, class Allocator>
 struct buffer_access<thrust::device_vector<T, Allocator>> {
   static constexpr bool is_on_device = true;

@@ -107,14 +107,14 @@ template <class = when_used>
       }
       from(0, rank_count > few ? "binomial" : "shared");
       if (rank_count > few) from(64 * kib, "shared");
-      if (rank_count == 2) {  // the root combines faster than it fetches, until caches are full
+      if (rank_count == 2) {
         from(1024 * kib, "flat");
         from(8192 * kib, "shared");
       }
       break;
     case collective::all_reduce:
       from(0, "star");
-      if (over.reaches) {  // chunks that stay in a core's cache until the peers have read them
+      if (over.reaches) {
         from(512 * kib, "star", 48 * kib);
         from(8192 * kib, "star");
       }

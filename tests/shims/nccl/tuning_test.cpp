@@ -120,8 +120,13 @@ TEST(nccl_tuning, calls_take_the_table_of_their_ranks_root_and_size) {
       blink::only_algorithm(blink::collective::broadcast, "chain", blink::chain_schedule(3, 1));
   auto const of_two =
       blink::only_algorithm(blink::collective::all_gather, "of two ranks", blink::star_schedule(2));
+  auto of_hosts =
+      blink::only_algorithm(blink::collective::reduce_scatter, "of hosts",
+                            blink::default_schedule(blink::collective::reduce_scatter, 3));
+  of_hosts.ranges[0].chunk_bytes = 512;
+  of_hosts.transport = "direct memory";
   routes<emulated_platform, transport_here> ways(all);
-  ways.take({sums, from_one, of_two});
+  ways.take({sums, from_one, of_two, of_hosts});
   auto const expect_way = [&](blink::collective kind, int root, std::size_t bytes,
                               blink::schedule const& trees, std::size_t chunk_bytes) {
     EXPECT_FALSE(ways.knows(kind, root, bytes));
@@ -136,7 +141,7 @@ TEST(nccl_tuning, calls_take_the_table_of_their_ranks_root_and_size) {
   EXPECT_TRUE(ways.knows(blink::collective::all_reduce, 0, 1));
   expect_way(blink::collective::broadcast, 1, 1,
              blink::replicate_trees(blink::chain_schedule(3, 1), ways_of_one), 0);
-  // No table: another root, another number of ranks, another collective.
+  // No table: another root, another number of ranks, another transport.
   for (auto const kind : {blink::collective::all_gather, blink::collective::reduce_scatter}) {
     expect_way(kind, 0, 1, blink::default_schedule(kind, 3, 0), 0);
   }
@@ -153,7 +158,7 @@ TEST(nccl_tuning, two_tables_for_the_same_calls_are_refused) {
   std::vector<communicator*> comm(2);
   std::vector<int> const on{0, 1};
   expect_refused(ncclCommInitAll(comm.data(), 2, on.data()), result::invalid_usage,
-                 "BLINK_TUNING: two tables for all_reduce of 2 ranks, expected one");
+                 "BLINK_TUNING: two tables for all_reduce of 2 ranks over CUDA, expected one");
   program const three({0, 1, 2});
 }
 

@@ -15,8 +15,8 @@ template <class T>
 class counted {
  public:
   counted() = default;
-  template <class... Arguments>
   /// Makes an object from `arguments`, with one owner.
+  template <class... Arguments>
   [[nodiscard]] static counted make(Arguments&&... arguments) {
     counted result;
     result.owned_ = new owned{T(std::forward<Arguments>(arguments)...), {1}};
@@ -36,6 +36,7 @@ class counted {
     }
   }
 
+  [[nodiscard]] explicit operator bool() const { return owned_ != nullptr; }
   [[nodiscard]] T* operator->() const { return &owned_->value; }
   [[nodiscard]] T& operator*() const { return owned_->value; }
 

@@ -8,6 +8,7 @@
 #include <blink/planning/constraints/detail/shaped_candidates.hpp>
 #include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/constraints/restricted_machine.hpp>
+#include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/detail/symmetric_plan.hpp>

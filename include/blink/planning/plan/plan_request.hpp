@@ -100,4 +100,22 @@ class collective_set {
   std::uint32_t bits_ = 0;
 };
 
+namespace detail {
+
+/// The collective that takes the place of a reduce or reduce-scatter on the reversed machine. Any
+/// other collective stays.
+[[nodiscard]] constexpr collective forward_collective(collective kind) {
+  return kind == collective::reduce           ? collective::broadcast
+         : kind == collective::reduce_scatter ? collective::all_gather
+                                              : kind;
+}
+
+/// Throws precondition_error for a reduce or reduce-scatter.
+inline void expect_forward(plan_request const& request) {
+  expects(forward_collective(request.collective) == request.collective,
+          "a reduce or reduce-scatter is planned on the reversed machine");
+}
+
+}  // namespace detail
+
 }}  // namespace blink::BLINK_ABI

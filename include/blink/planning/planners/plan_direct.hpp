@@ -119,12 +119,11 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 /// Switches (switches, sockets, NICs) are first replaced by routes between ranks, which keeps the
 /// optimum: `split_off_switches`.
 ///
-/// broadcast, reduce:          integral packing of arborescences (Edmonds 1973), rate = smallest
-/// cut. all_gather, reduce_scatter: arborescences rooted everywhere, rate = N * smallest ratio cut.
-/// all_reduce:                 symmetric links: fractional packing of undirected spanning trees
-/// (Tutte
-///                             1961, Nash-Williams 1961), each rooted at its centre; other links:
-///                             joint packing of in-trees and out-trees, by linear programming.
+/// broadcast:  integral packing of arborescences (Edmonds 1973), rate = smallest cut
+/// all_gather: arborescences rooted everywhere, rate = N * smallest ratio cut
+/// all_reduce: symmetric links: fractional packing of undirected spanning trees (Tutte 1961,
+///             Nash-Williams 1961), each rooted at its centre; other links: joint packing of
+///             in-trees and out-trees, by linear programming
 ///
 /// Time:   see the packers; under a millisecond for 8 ranks.
 /// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.

@@ -167,11 +167,11 @@ struct joint_plan_limits {
 ///
 /// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
 /// Time:   see there; milliseconds for 16 ranks.
-/// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the
-///         exact optimum takes too long or needs more than 61 bits, rate >= (1 - gap) * bound.
-///         Where that fails too, or takes more trees than can be grown within the limit, the plan
-///         of `plan_approximate`: `planner` says so, and rate / bound how near. If switches copy or
-///         reduce, trees are grown without a limit: no other planner plans there.
+/// Post:   The bound is proven by prices, or by a cut for the closed form. Usually rate = bound. If
+///         the exact optimum takes too long or needs more than 61 bits, rate >= (1 - gap) * bound.
+///         If that also fails, or takes more trees than the limit allows to grow, the result is
+///         the plan of `plan_approximate`, which `planner` names. If switches copy or reduce,
+///         trees are grown without a limit, because no other planner plans there.
 /// Throws: planning_error if the collective is another one, the ranks are not connected, or more
 ///         than 10 switches copy, or reduce; overflow_error if switches copy or reduce and the
 ///         optimum has no 61-bit numbers.

@@ -21,16 +21,15 @@ namespace blink { inline namespace BLINK_ABI {
 /// Plans a collective for N ranks behind one non-blocking switch with equal ports of rate b, in
 /// closed form. The switch forwards, it does not copy or reduce.
 ///
-/// broadcast, reduce:          N-1 two-hop trees (root, one other rank, all the rest): rate b.
-/// all_gather, reduce_scatter: a one-hop star for each rank's share: rate N b / (N-1).
-/// all_reduce:                 the same stars, both ways: rate N b / (2 (N-1)).
+/// broadcast:  N-1 two-hop trees (root, one other rank, all the rest): rate b.
+/// all_gather: a one-hop star for each rank's share: rate N b / (N-1).
+/// all_reduce: the same stars, both ways: rate N b / (2 (N-1)).
 ///
 /// One star alone would give a broadcast b / (N-1) only, and a chain of N-1 hops the full rate at
 /// N-1 times the latency.
 ///
-/// Source: one-hop trees: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML",
-/// MLSys
-///         2020 (all-reduce). Two-hop broadcast and the optimality of all: the certificate.
+/// Source: one-hop trees of an all-reduce: Wang et al., "Blink: Fast and Generic Collectives for
+///         Distributed ML", MLSys 2020. The certificate proves the optimality of all.
 /// Time:   O(N^2) tree edges.
 /// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
 /// Post:   rate = bound; a cut proves it, prices for all-reduce.

@@ -8,6 +8,7 @@
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/servers.hpp>
+#include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>

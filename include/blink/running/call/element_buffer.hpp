@@ -7,7 +7,7 @@
 
 #include <concepts>
 #include <cstddef>
-#include <string>  // brings std::contiguous_iterator; <iterator> would cost each unit 7 %
+#include <string>  // std::contiguous_iterator, at less than the cost of <iterator>
 #include <type_traits>
 #include <utility>
 

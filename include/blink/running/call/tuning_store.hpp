@@ -9,13 +9,11 @@
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/default_tuning.hpp>
-#include <blink/schedule/schedule_blocks.hpp>
+#include <blink/schedule/given_tuning.hpp>
 #include <blink/schedule/tuning_table.hpp>
 
 #include <array>
 #include <cstddef>
-#include <cstdlib>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,50 +32,12 @@ template <class Transport>
   }
 }
 
-/// Returns the tables of the files that BLINK_TUNING names, separated by `:`; none if it is not
-/// set.
-///
-/// Throws: input_error if a file cannot be read, or if no source of the program includes the
-///         reader.
-template <class = when_used>
-[[nodiscard]] BLINK_COLD std::vector<tuning_table> tables_of_environment() {
-  std::vector<tuning_table> result;
-  char const* const list = std::getenv("BLINK_TUNING");
-  std::string_view rest = list == nullptr ? "" : list;
-  while (!rest.empty()) {
-    std::string_view const file = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(file.size() < rest.size() ? file.size() + 1 : file.size());
-    if (file.empty()) continue;
-    if (present_tuning_file_reader == nullptr) {
-      throw input_error(
-          text_of({"BLINK_TUNING: ", file,
-                   ": this program has no reader of tuning files, expected one of its "
-                   "sources to include <blink/schedule/tuning_file.hpp>"}));
-    }
-    try {
-      auto tables = present_tuning_file_reader(std::string(file));
-      for (auto& table : tables) result.push_back(std::move(table));
-    } catch (input_error const& problem) {
-      throw input_error(text_of({"BLINK_TUNING: ", problem.what()}));
-    }
-  }
-  return result;
-}
-
-/// One collective from one root: the ranges of its table, and the schedules that calls have needed
-/// so far.
+/// One collective from one root: its table, and the schedules that calls have needed so far.
 struct tuned_collective {
-  tuning_range const* ranges = nullptr;
-  std::size_t range_count = 0;
+  tuning_table const* table = nullptr;
   prepared_schedule** prepared = nullptr;  ///< by algorithm; null: not needed so far
   collective kind = collective::broadcast;
   int root = 0;
-
-  [[nodiscard]] tuning_range const& range_for(std::size_t bytes) const {
-    std::size_t at = range_count - 1;
-    while (ranges[at].from_bytes > bytes) --at;
-    return ranges[at];
-  }
 };
 
 /// The tuning tables of one communicator.
@@ -90,59 +50,43 @@ class tuning_tables {
  public:
   /// Returns the table for a collective from a root.
   ///
-  /// is_part: the communicator has some ranks of another one, so that no file knows its number of
-  ///          ranks
+  /// is_part: the communicator has some ranks of another one
+  /// Throws:  as `tables_of_environment` and `default_algorithms`.
   template <communicator Comm>
   [[nodiscard]] tuned_collective& tuned(Comm& comm, collective kind, int root, bool is_part) {
     for (auto const& known : made_) {
       if (known->view.kind == kind && known->view.root == root) return known->view;
     }
+    auto const ranks = ranks_of_calls<Comm>(comm.rank_count());
     if (!is_given_) {
-      given_ = tables_of_environment();
-      if (!given_.empty() && !is_part) expect_one_that_suits<Comm>(comm.rank_count());
+      given_ = tables_of_environment(ranks, is_part);
       is_given_ = true;
     }
     using transport_type = typename Comm::transport_type;
-    auto table = default_tuning(kind, comm.rank_count(), root,
-                                {transport_type::reaches, shares_memory<transport_type>});
-    for (auto const& each : given_) {
-      if (each.collective == kind && root_of_table(each) == (has_root(kind) ? root : -1) &&
-          suits<Comm>(each, comm.rank_count())) {
-        table = each;
-      }
-    }
+    auto const* const given = table_for(given_, ranks, kind, root);
+    auto table = given != nullptr
+                     ? *given
+                     : default_tuning(kind, ranks.count, root,
+                                      {transport_type::reaches, shares_memory<transport_type>});
     auto& fresh = *made_.emplace_back(counted<made>::make());
     fresh.table = std::move(table);
     fresh.prepared.assign(fresh.table.algorithms.size(), nullptr);
-    fresh.view = {fresh.table.ranges.data(), fresh.table.ranges.size(), fresh.prepared.data(), kind,
-                  root};
+    fresh.view = {&fresh.table, fresh.prepared.data(), kind, root};
     return fresh.view;
-  }
-  [[nodiscard]] schedule const& source_of(tuned_collective const& view,
-                                          std::size_t algorithm) const {
-    for (auto const& known : made_) {
-      if (&known->view == &view) return known->table.algorithms[algorithm].source;
-    }
-    throw error("tuning: the table is of another communicator, expected one of this one");
   }
 
   /// See `with_tuning::use_tuning`.
   template <communicator Comm>
   void use(Comm const& comm, std::vector<tuning_table> tables) {
-    for (std::size_t k = 0; k < tables.size(); ++k) {
-      validate(tables[k]);
-      auto const name = text_of({"use_tuning: the table of ", to_text(tables[k].collective)});
-      if (!suits<Comm>(tables[k], comm.rank_count())) {
-        throw precondition_error(text_of({name, " is for ", described(tables[k]), ", expected ",
-                                          described<Comm>(comm.rank_count())}));
-      }
-      for (std::size_t other = 0; other < k; ++other) {
-        if (tables[other].collective == tables[k].collective &&
-            root_of_table(tables[other]) == root_of_table(tables[k])) {
-          throw precondition_error(text_of({name, " comes twice, expected one for each root"}));
-        }
-      }
+    auto const ranks = ranks_of_calls<Comm>(comm.rank_count());
+    for (auto const& table : tables) {
+      validate(table);
+      if (ranks.suits(table)) continue;
+      throw precondition_error(
+          text_of({"use_tuning: the table of ", to_text(table.collective), " is for ",
+                   to_text(ranks_of(table)), ", expected ", to_text(ranks)}));
     }
+    expect_one_for_each_call<precondition_error>(tables, ranks, "use_tuning");
     given_ = std::move(tables);
     is_given_ = true;
     made_.clear();
@@ -160,32 +104,9 @@ class tuning_tables {
     tuned_collective view;
   };
 
-  [[nodiscard]] static int root_of_table(tuning_table const& table) {
-    if (!has_root(table.collective)) return -1;
-    return root_of(table.algorithms.front().source, table.collective);
-  }
   template <class Comm>
-  [[nodiscard]] static bool suits(tuning_table const& table, int rank_count) {
-    constexpr auto own = name_of_transport<typename Comm::transport_type>();
-    bool const is_over_it = table.transport.empty() || own.empty() || table.transport == own;
-    return is_over_it && table.algorithms.front().source.rank_count == rank_count;
-  }
-  template <class Comm>
-  [[nodiscard]] static std::string described(int rank_count) {
-    constexpr auto own = name_of_transport<typename Comm::transport_type>();
-    return text_of({rank_count, " ranks", own.empty() ? "" : " over ", own});
-  }
-  [[nodiscard]] static std::string described(tuning_table const& table) {
-    return text_of({table.algorithms.front().source.rank_count, " ranks",
-                    table.transport.empty() ? "" : " over ", std::string_view(table.transport)});
-  }
-  template <class Comm>
-  void expect_one_that_suits(int rank_count) const {
-    for (auto const& each : given_) {
-      if (suits<Comm>(each, rank_count)) return;
-    }
-    throw input_error(text_of({"BLINK_TUNING: its first table is for ", described(given_.front()),
-                               ", expected one for ", described<Comm>(rank_count)}));
+  [[nodiscard]] static tuned_ranks ranks_of_calls(int rank_count) {
+    return {rank_count, name_of_transport<typename Comm::transport_type>()};
   }
 
   std::vector<tuning_table> given_;
@@ -200,7 +121,7 @@ class tuning_store {
   [[nodiscard]] chosen_schedule find(collective kind, std::size_t bytes, int root) const {
     auto const* const latest = latest_[static_cast<std::size_t>(kind)];
     if (latest == nullptr || latest->root != root) return {};
-    auto const& range = latest->range_for(bytes);
+    auto const& range = range_of(*latest->table, bytes);
     return {latest->prepared[range.algorithm], range.chunk_bytes};
   }
 
@@ -213,9 +134,11 @@ class tuning_store {
                                                 int root) {
     auto& of = tables<>().tuned(comm, kind, root, is_part_);
     latest_[static_cast<std::size_t>(kind)] = &of;
-    auto const& range = of.range_for(bytes);
+    auto const& range = range_of(*of.table, bytes);
     auto*& prepared = of.prepared[range.algorithm];
-    if (prepared == nullptr) prepared = &comm.prepare(tables<>().source_of(of, range.algorithm));
+    if (prepared == nullptr) {
+      prepared = &comm.prepare(of.table->algorithms[range.algorithm].source);
+    }
     return {prepared, range.chunk_bytes};
   }
   template <communicator Comm>
@@ -236,14 +159,12 @@ class tuning_store {
  private:
   template <class = when_used>
   [[nodiscard]] tuning_tables<>& tables() {
-    if (!has_tables_) tables_ = counted<tuning_tables<>>::make();
-    has_tables_ = true;
+    if (!tables_) tables_ = counted<tuning_tables<>>::make();
     return *tables_;
   }
 
   counted<tuning_tables<>> tables_;
   std::array<tuned_collective*, collective_names.size()> latest_{};
-  bool has_tables_ = false;
   bool is_part_ = false;
 };
 
@@ -275,6 +196,8 @@ class with_tuning {
   /// together.
   ///
   /// Needs `blink/collectives/tune.hpp`, which documents the `options`.
+  ///
+  /// Throws: as `tune_all`.
   template <class... Options>
   std::vector<tuning_table> tune(Options const&... options) {
     auto tables = tune_all(static_cast<Comm&>(*this), options...);

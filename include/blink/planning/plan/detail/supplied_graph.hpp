@@ -55,20 +55,6 @@ struct unbalanced_switch : planning_error {
 
 namespace detail {
 
-/// The collective that takes the place of a reduce or reduce-scatter on the reversed machine. Any
-/// other collective stays.
-[[nodiscard]] constexpr collective forward_collective(collective kind) {
-  return kind == collective::reduce           ? collective::broadcast
-         : kind == collective::reduce_scatter ? collective::all_gather
-                                              : kind;
-}
-
-/// Throws precondition_error for a reduce or reduce-scatter.
-inline void expect_forward(plan_request const& request) {
-  expects(forward_collective(request.collective) == request.collective,
-          "a reduce or reduce-scatter is planned on the reversed machine");
-}
-
 /// Plans with `make(machine, request)`. A reduce is planned as a broadcast, and a reduce-scatter as
 /// an all-gather, on the reversed machine; their plan is reversed.
 template <class Make>

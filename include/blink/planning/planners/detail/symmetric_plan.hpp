@@ -5,6 +5,7 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/plan.hpp>
+#include <blink/planning/plan/plan_request.hpp>
 
 #include <algorithm>
 #include <cstddef>
