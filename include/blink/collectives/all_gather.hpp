@@ -5,10 +5,10 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -50,11 +50,11 @@ void all_gather(Comm& comm, Source&& trees, In&& input, Out&& output) {
 ///
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.
-template <detail::tuned_communicator Comm, class T>
+template <communicator Comm, class T>
 void all_gather(Comm& comm, T const* input, T* output, std::size_t count) {
   all_gather(comm, detail::tuned_source<Comm>{comm}, input, output, count);
 }
-template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out>
+template <communicator Comm, element_buffer In, element_buffer Out>
 void all_gather(Comm& comm, In&& input, Out&& output) {
   all_gather(comm, detail::tuned_source<Comm>{comm}, input, output);
 }

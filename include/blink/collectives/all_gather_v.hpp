@@ -7,11 +7,10 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>
 
@@ -111,11 +110,11 @@ void reduce_scatter_v(Comm& comm, Source&& trees, T const* input, T* output,
 ///
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.
-template <detail::tuned_communicator Comm, class T>
+template <communicator Comm, class T>
 void all_gather_v(Comm& comm, T const* input, T* output, std::vector<block> const& blocks) {
   all_gather_v(comm, detail::tuned_source<Comm>{comm}, input, output, blocks);
 }
-template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void reduce_scatter_v(Comm& comm, T const* input, T* output, std::vector<block> const& blocks,
                       Reducer const& reduce = {}) {
   reduce_scatter_v(comm, detail::tuned_source<Comm>{comm}, input, output, blocks, reduce);

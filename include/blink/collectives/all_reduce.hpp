@@ -6,10 +6,10 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -57,24 +57,24 @@ void all_reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer co
 ///
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.
-template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, T const* input, T* output, std::size_t count,
                 Reducer const& reducer = {}) {
   all_reduce(comm, detail::tuned_source<Comm>{comm}, input, output, count, reducer);
 }
-template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
+template <communicator Comm, element_buffer In, element_buffer Out,
           detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, In&& input, Out&& output, Reducer const& reducer = {}) {
   all_reduce(comm, detail::tuned_source<Comm>{comm}, input, output, reducer);
 }
 
 /// The same in place: `data` is the contribution before the call and the result after it.
-template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
   requires(!std::is_const_v<T>)
 void all_reduce(Comm& comm, T* data, std::size_t count, Reducer const& reducer = {}) {
   all_reduce(comm, data, data, count, reducer);
 }
-template <detail::tuned_communicator Comm, element_buffer Data, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, element_buffer Data, detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, Data&& data, Reducer const& reducer = {}) {
   all_reduce(comm, data, data, reducer);
 }

@@ -11,12 +11,11 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/any_call.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/chunking.hpp>
 
@@ -246,13 +245,13 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
 }
 
 /// Both along the schedule that the communicator's tuning selects for the whole buffer.
-template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, block_mask& mask, Reducer const& reduce = {}) {
   auto const chosen =
       detail::tuned_source<Comm>{comm}.choose(collective::all_reduce, mask.count() * sizeof(T));
   return all_reduce_sparse(comm, *chosen.prepared, data, mask, reduce);
 }
-template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, std::size_t count, std::size_t block_elements,
                                 Reducer const& reduce = {}) {
   auto const chosen =

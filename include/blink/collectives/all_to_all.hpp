@@ -4,10 +4,10 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -51,11 +51,11 @@ void all_to_all(Comm& comm, Source&& trees, In&& input, Out&& output) {
 ///
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.
-template <detail::tuned_communicator Comm, class T>
+template <communicator Comm, class T>
 void all_to_all(Comm& comm, T const* input, T* output, std::size_t count) {
   all_to_all(comm, detail::tuned_source<Comm>{comm}, input, output, count);
 }
-template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out>
+template <communicator Comm, element_buffer In, element_buffer Out>
 void all_to_all(Comm& comm, In&& input, Out&& output) {
   all_to_all(comm, detail::tuned_source<Comm>{comm}, input, output);
 }

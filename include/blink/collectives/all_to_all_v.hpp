@@ -5,10 +5,10 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
-#include <blink/running/call/tuning_store.hpp>
+#include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/tree_task.hpp>
@@ -103,7 +103,7 @@ void all_to_all_v(Comm& comm, schedule const& source, T const* input,
 
 /// The same along the schedule that the communicator's tuning selects for small messages, because
 /// only the ends of a message know its size.
-template <detail::tuned_communicator Comm, class T>
+template <communicator Comm, class T>
 void all_to_all_v(Comm& comm, T const* input, std::vector<block> const& sends, T* output,
                   std::vector<block> const& receives) {
   auto const chosen = detail::tuned_source<Comm>{comm}.choose(collective::all_to_all, 0);

@@ -4,8 +4,8 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/schedule/chunking.hpp>
@@ -51,9 +51,9 @@ template <communicator Comm>
 void barrier(Comm& comm) {
   if constexpr (detail::counting_communicator<Comm>) {
     bool const leads = comm.group().thread_rank() == 0;
-    if (leads) detail::steps_of(comm).expect_free(comm, collective::barrier);
+    if (leads) detail::steps_of(comm).expect_free(collective::barrier);
     bool const is_ok = comm.group().from_leader(!leads || comm.wait_for_all() == status::ok);
-    if (!is_ok) detail::steps_of(comm).throw_failure(comm, collective::barrier);
+    if (!is_ok) detail::steps_of(comm).throw_failure(collective::barrier);
   } else {
     barrier(comm, comm.barrier_plan());
   }

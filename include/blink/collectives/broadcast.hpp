@@ -5,10 +5,10 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -47,12 +47,12 @@ void broadcast(Comm& comm, Source&& trees, Data&& data) {
 /// root:   the rank whose elements all ranks get
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.
-template <detail::tuned_communicator Comm, class T>
+template <communicator Comm, class T>
   requires(!std::is_const_v<T>)
 void broadcast(Comm& comm, T* data, std::size_t count, int root) {
   broadcast(comm, detail::tuned_source<Comm>{comm, root}, data, data, count);
 }
-template <detail::tuned_communicator Comm, element_buffer Data>
+template <communicator Comm, element_buffer Data>
 void broadcast(Comm& comm, Data&& data, int root) {
   broadcast(comm, detail::tuned_source<Comm>{comm, root}, data);
 }

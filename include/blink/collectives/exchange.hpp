@@ -8,11 +8,11 @@
 #include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
-#include <blink/running/call/tuning_store.hpp>
+#include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/tree_task.hpp>
@@ -263,7 +263,7 @@ void exchange(Comm& comm, schedule const& source, transfers const& list) {
 
 /// The same along the schedule that the communicator's tuning selects for small messages of an
 /// all-to-all. Only the ends of a message know its size.
-template <detail::tuned_communicator Comm>
+template <communicator Comm>
 void exchange(Comm& comm, transfers const& list) {
   auto const chosen = detail::tuned_source<Comm>{comm}.choose(collective::all_to_all, 0);
   exchange(comm, *chosen.prepared, list);

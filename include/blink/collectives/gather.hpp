@@ -4,10 +4,10 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -53,11 +53,11 @@ void gather(Comm& comm, Source&& trees, In&& input, Out&& output) {
 /// root:   the rank that gets all segments
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.
-template <detail::tuned_communicator Comm, class T>
+template <communicator Comm, class T>
 void gather(Comm& comm, T const* input, T* output, std::size_t count, int root) {
   gather(comm, detail::tuned_source<Comm>{comm, root}, input, output, count);
 }
-template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out>
+template <communicator Comm, element_buffer In, element_buffer Out>
 void gather(Comm& comm, In&& input, Out&& output, int root) {
   if (comm.rank() == root) {
     detail::expect_sizes("gather", detail::elements_of(input).size,

@@ -6,10 +6,10 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -55,12 +55,12 @@ void reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const&
 /// root:   the rank that gets the result
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.
-template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void reduce(Comm& comm, T const* input, T* output, std::size_t count, int root,
             Reducer const& reducer = {}) {
   reduce(comm, detail::tuned_source<Comm>{comm, root}, input, output, count, reducer);
 }
-template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
+template <communicator Comm, element_buffer In, element_buffer Out,
           detail::maybe_reducer Reducer = sum>
 void reduce(Comm& comm, In&& input, Out&& output, int root, Reducer const& reducer = {}) {
   if (comm.rank() == root) {
@@ -70,7 +70,7 @@ void reduce(Comm& comm, In&& input, Out&& output, int root, Reducer const& reduc
   reduce(comm, detail::tuned_source<Comm>{comm, root}, input, output, reducer);
 }
 /// The same in place. At the root `data` becomes the result; at other ranks it does not change.
-template <detail::tuned_communicator Comm, element_buffer Data, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, element_buffer Data, detail::maybe_reducer Reducer = sum>
 void reduce(Comm& comm, Data&& data, int root, Reducer const& reducer = {}) {
   auto const own = detail::elements_of(data);
   reduce(comm, own.data, comm.rank() == root ? own.data : nullptr, own.size, root, reducer);

@@ -6,10 +6,10 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -55,12 +55,12 @@ void reduce_scatter(Comm& comm, Source&& trees, In&& input, Out&& output,
 ///
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.
-template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void reduce_scatter(Comm& comm, T const* input, T* output, std::size_t count,
                     Reducer const& reducer = {}) {
   reduce_scatter(comm, detail::tuned_source<Comm>{comm}, input, output, count, reducer);
 }
-template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
+template <communicator Comm, element_buffer In, element_buffer Out,
           detail::maybe_reducer Reducer = sum>
 void reduce_scatter(Comm& comm, In&& input, Out&& output, Reducer const& reducer = {}) {
   reduce_scatter(comm, detail::tuned_source<Comm>{comm}, input, output, reducer);

@@ -7,8 +7,8 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/transport.hpp>
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/tuning_table.hpp>

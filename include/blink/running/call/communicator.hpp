@@ -29,6 +29,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
+class call_steps;
+
 template <class S>
 using waits_of = decltype(std::declval<S&>().waits());
 
@@ -67,13 +69,13 @@ template <class = when_used>
 ///   failures one is reported.
 /// - `exit_failed_call()` ends the call once no peer touches this rank's buffers any more.
 ///   `failure()` is the cause.
-/// - It may have `steps()`, the part of calls that does not depend on types (`detail::call_steps`).
-///   That part is then compiled where the communicator is made, and not in each unit that calls.
+/// - It derives from `communicator_base`, the part of calls that does not depend on types. So that
+///   part is compiled where the communicator is made, and not in each unit that calls.
 /// - Only the leader of the group calls `enter`, `waits` … `exit_failed_call`. After a failure
 ///   every call fails.
 template <class S>
 concept communicator =
-    transport<typename S::transport_type> &&
+    std::derived_from<S, detail::call_steps> && transport<typename S::transport_type> &&
     requires(S& comm, schedule const& source, prepared_schedule& prepared,
              call_record const& record, stall const& where, detail::waits_of<S>& wait) {
       { comm.rank() } -> std::same_as<int>;

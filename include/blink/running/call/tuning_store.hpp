@@ -8,29 +8,19 @@
 #include <blink/core/text.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/transport.hpp>
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/given_tuning.hpp>
 #include <blink/schedule/tuning_table.hpp>
 
 #include <array>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
-
-/// The name of a transport in tuning tables; empty if it has none.
-template <class Transport>
-[[nodiscard]] constexpr std::string_view name_of_transport() {
-  if constexpr (requires { std::string_view(Transport::name); }) {
-    return Transport::name;
-  } else {
-    return {};
-  }
-}
 
 /// One collective from one root: its table, and the schedules that calls have needed so far.
 struct tuned_collective {
@@ -117,29 +107,19 @@ class tuning_tables {
 /// The tuning of one communicator: the schedules of calls that name none.
 class tuning_store {
  public:
-  /// The schedule of a call; none if `make` has to prepare it first.
-  [[nodiscard]] chosen_schedule find(collective kind, std::size_t bytes, int root) const {
-    auto const* const latest = latest_[static_cast<std::size_t>(kind)];
-    if (latest == nullptr || latest->root != root) return {};
-    auto const& range = range_of(*latest->table, bytes);
-    return {latest->prepared[range.algorithm], range.chunk_bytes};
-  }
-
-  /// Prepares the schedule of a call.
+  /// Returns the schedule of a call, which it prepares if no call has needed it before.
   ///
   /// Throws: precondition_error if `root` is no rank, or for a permutation, which has no default;
   ///         input_error if the tables of BLINK_TUNING are wrong; what `prepare` throws.
   template <communicator Comm>
-  [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
-                                                int root) {
-    auto& of = tables<>().tuned(comm, kind, root, is_part_);
-    latest_[static_cast<std::size_t>(kind)] = &of;
-    auto const& range = range_of(*of.table, bytes);
-    auto*& prepared = of.prepared[range.algorithm];
-    if (prepared == nullptr) {
-      prepared = &comm.prepare(of.table->algorithms[range.algorithm].source);
+  [[nodiscard]] chosen_schedule choose(Comm& comm, collective kind, std::size_t bytes, int root) {
+    auto const* const latest = latest_[static_cast<std::size_t>(kind)];
+    if (latest != nullptr && latest->root == root) {
+      auto const& range = range_of(*latest->table, bytes);
+      auto* const prepared = latest->prepared[range.algorithm];
+      if (prepared != nullptr) return {prepared, range.chunk_bytes};
     }
-    return {prepared, range.chunk_bytes};
+    return make(comm, kind, bytes, root);
   }
   template <communicator Comm>
   BLINK_COLD void use(Comm const& comm, std::vector<tuning_table> given) {
@@ -157,6 +137,18 @@ class tuning_store {
   }
 
  private:
+  template <communicator Comm>
+  [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
+                                                int root) {
+    auto& of = tables<>().tuned(comm, kind, root, is_part_);
+    latest_[static_cast<std::size_t>(kind)] = &of;
+    auto const& range = range_of(*of.table, bytes);
+    auto*& prepared = of.prepared[range.algorithm];
+    if (prepared == nullptr) {
+      prepared = &comm.prepare(of.table->algorithms[range.algorithm].source);
+    }
+    return {prepared, range.chunk_bytes};
+  }
   template <class = when_used>
   [[nodiscard]] tuning_tables<>& tables() {
     if (!tables_) tables_ = counted<tuning_tables<>>::make();
@@ -166,12 +158,6 @@ class tuning_store {
   counted<tuning_tables<>> tables_;
   std::array<tuned_collective*, collective_names.size()> latest_{};
   bool is_part_ = false;
-};
-
-/// A communicator whose calls need no schedule.
-template <class S>
-concept tuned_communicator = communicator<S> && requires(S& comm) {
-  { comm.tuning() } -> std::same_as<tuning_store&>;
 };
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -78,5 +79,19 @@ inline constexpr bool passes_by_slots = shares_memory<L> && !reaching_transport<
 /// peers that read it themselves.
 template <transport L>
 inline constexpr bool presence_offers_input = requires { requires L::presence_offers_input; };
+
+namespace detail {
+
+/// The name of a transport in tuning tables; empty if it has none.
+template <class Transport>
+[[nodiscard]] constexpr std::string_view name_of_transport() {
+  if constexpr (requires { std::string_view(Transport::name); }) {
+    return Transport::name;
+  } else {
+    return {};
+  }
+}
+
+}  // namespace detail
 
 }}  // namespace blink::BLINK_ABI

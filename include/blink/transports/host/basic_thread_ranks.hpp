@@ -7,10 +7,9 @@
 #include <blink/core/error.hpp>
 #include <blink/core/text.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/communicator_base.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
@@ -112,11 +111,12 @@ class basic_thread_ranks {
       for (int rank = 0; rank < ranks; ++rank) {
         auto& own_team =
             *teams.emplace_back(detail::counted<shared_by_group>::make(options_.team_size));
-        auto const shared = detail::counted<typename communicator_type::rank_part>::make(ranks);
+        auto const shared =
+            detail::counted<typename communicator_type::rank_part>::make(state_, rank);
         for (int thread = 0; thread < threads_each; ++thread) {
           auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
           threads.start([&, rank, thread, shared] {
-            communicator_type here(*this, rank, make_group(own_team, thread), shared);
+            communicator_type here(*this, make_group(own_team, thread), shared);
             run_one(function, here, failure);
           });
         }
@@ -212,15 +212,14 @@ class basic_thread_ranks {
 };
 
 template <transport Transport, thread_group Group>
-class thread_communicator : public shared_memory_communicator<Transport, Group>,
-                            public with_tuning<thread_communicator<Transport, Group>> {
+class thread_communicator : public communicator_base<thread_communicator<Transport, Group>>,
+                            public shared_memory_communicator<Transport, Group> {
  public:
   using shared_ranks = basic_thread_ranks<Transport, Group>;
   using typename shared_memory_communicator<Transport, Group>::rank_part;
 
-  thread_communicator(shared_ranks& owner, int rank, Group group, detail::counted<rank_part> own)
-      : shared_memory_communicator<Transport, Group>(owner.state(), owner.options(), rank, group,
-                                                     std::move(own)),
+  thread_communicator(shared_ranks& owner, Group group, detail::counted<rank_part> own)
+      : shared_memory_communicator<Transport, Group>(owner.options(), group, std::move(own)),
         shared_(&owner) {}
 
   /// The thread ranks of a part, which its ranks share; see `split`.
@@ -240,9 +239,6 @@ class thread_communicator : public shared_memory_communicator<Transport, Group>,
                       detail::counted<shared_ranks> const* offered, rank_selection const& part)
     requires std::same_as<Group, lone_thread>
       : thread_communicator(*offered, part.rank) {}
-
-  /// See `detail::call_steps`.
-  [[nodiscard]] detail::call_steps<thread_communicator> const& steps() const { return *steps_; }
 
   /// See `basic_thread_ranks::prepare`.
   prepared_schedule& prepare(schedule const& source) const { return shared_->prepare(source); }
@@ -275,15 +271,13 @@ class thread_communicator : public shared_memory_communicator<Transport, Group>,
     int rank;
   };
   thread_communicator(detail::counted<shared_ranks> const& shared, int rank)
-      : thread_communicator(*shared, rank, Group{},
-                            detail::counted<rank_part>::make(shared->rank_count())) {
+      : thread_communicator(*shared, Group{},
+                            detail::counted<rank_part>::make(shared->state(), rank)) {
     presence_ = detail::counted<presence>::make(shared, rank);
     this->tuning().allow_other_rank_counts();
   }
 
   shared_ranks* shared_;
-  detail::call_steps<thread_communicator> const* steps_ =
-      &detail::steps_of_calls<thread_communicator>;
   detail::counted<presence> presence_;
 };
 

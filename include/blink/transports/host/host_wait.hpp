@@ -13,6 +13,7 @@
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/transports/host/barrier_mismatch.hpp>
 #include <blink/transports/host/shared_state.hpp>
+#include <blink/transports/host/transport_parts.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +39,6 @@ struct wait_record {
   std::uint64_t nanoseconds = 0;          ///< the time that it has waited
 };
 
-class host_wait;
-
 /// The context of a host thread's waits: one rank's present call.
 struct wait_context {
   shared_state* state = nullptr;
@@ -48,9 +47,7 @@ struct wait_context {
   int rank = 0;
   collective kind = collective::broadcast;
   task_list tasks{};
-  /// `host_wait::wait_long`, from where it is compiled: where ranks are made, and not in each unit
-  /// that calls.
-  status (*wait_long)(host_wait&) = nullptr;
+  host_rank* own = nullptr;  ///< for the long part of a wait
 };
 
 /// Wait policy of a host thread: spin, then yield, then sleep until an event, the deadline, or a
@@ -78,21 +75,21 @@ class host_wait {
       pause();
       return status::ok;
     }
-    return place_.wait_long(*this);
+    return place_.own->wait_long(*this);
   }
 
   /// Yields, then sleeps.
   template <class = when_used>
-  [[nodiscard]] static status wait_long(host_wait& comm) {
+  [[nodiscard]] status wait_long() {
     std::uint64_t const time = now();
-    if (comm.idle_ == comm.options_.spins + 1) comm.idle_since_ = time;
-    int const long_idle = comm.idle_ - comm.options_.spins;
-    if (long_idle <= comm.options_.yields && time - comm.idle_since_ < longest_yielding) {
+    if (idle_ == options_.spins + 1) idle_since_ = time;
+    int const long_idle = idle_ - options_.spins;
+    if (long_idle <= options_.yields && time - idle_since_ < longest_yielding) {
       detail::yield_core();
       return status::ok;
     }
-    if (long_idle > 1) --comm.idle_;  // stays here, and does not return to the begin of the wait
-    return comm.sleep(time);
+    if (long_idle > 1) --idle_;  // stays here, and does not return to the begin of the wait
+    return sleep(time);
   }
 
   /// See `tested_wait_policy`.

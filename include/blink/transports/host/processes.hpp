@@ -6,10 +6,9 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/communicator_base.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
@@ -164,8 +163,8 @@ class process_parts final : public failure_detector {
 ///       buffers lie in shared memory (`allocate`, `registered_memory`). `shaped_transport` is as
 ///       slow as the links of the schedule.
 template <transport Transport = slot_transport>
-class basic_process_communicator : public shared_memory_communicator<Transport, lone_thread>,
-                                   public with_tuning<basic_process_communicator<Transport>> {
+class basic_process_communicator : public communicator_base<basic_process_communicator<Transport>>,
+                                   public shared_memory_communicator<Transport, lone_thread> {
  public:
   /// Joins the communicator that the environment names (`process_environment`).
   ///
@@ -204,11 +203,6 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
     if constexpr (!Transport::reaches) return data;
     auto const home = parts_->segment->addresses().home_of(reinterpret_cast<std::uintptr_t>(data));
     return reinterpret_cast<void*>(home);
-  }
-
-  /// See `detail::call_steps`.
-  [[nodiscard]] detail::call_steps<basic_process_communicator> const& steps() const {
-    return *steps_;
   }
 
   /// Allocates what calls along a schedule need. The same schedule returns the same object again.
@@ -302,20 +296,17 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
   }
   explicit basic_process_communicator(std::unique_ptr<detail::process_parts> parts)
       : shared_memory_communicator<Transport, lone_thread>(
-            parts->state, parts->options, parts->rank, lone_thread{},
-            detail::counted<typename basic_process_communicator::rank_part>::make(
-                parts->state.rank_count())),
+            parts->options, lone_thread{},
+            detail::counted<typename basic_process_communicator::rank_part>::make(parts->state,
+                                                                                  parts->rank)),
         parts_(std::move(parts)) {}
 
   std::unique_ptr<detail::process_parts> parts_;
-  detail::call_steps<basic_process_communicator> const* steps_ =
-      &detail::steps_of_calls<basic_process_communicator>;
 };
 
 /// A rank that is a process: `blink::process_communicator comm; blink::all_reduce(comm, …);`
 using process_communicator = basic_process_communicator<>;
 static_assert(communicator<process_communicator>);
-static_assert(detail::steps_carrying_communicator<process_communicator>);
 
 /// The same for buffers in shared memory: as fast as threads.
 using direct_process_communicator = basic_process_communicator<direct_transport>;

@@ -20,8 +20,8 @@
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/transports/host/agree_on_survivors.hpp>
+#include <blink/transports/host/describe_failures.hpp>
 #include <blink/transports/host/host_wait.hpp>
-#include <blink/transports/host/reported_failures.hpp>
 #include <blink/transports/host/shared_state.hpp>
 #include <blink/transports/host/transport_parts.hpp>
 
@@ -44,32 +44,54 @@ class shared_memory_communicator {
 
   /// The state that the threads of one rank share. It has cache lines of its own, because every
   /// call writes it.
-  struct alignas(128) rank_part {
-    explicit rank_part(int ranks)
-        : seen(memory_source{}, static_cast<std::size_t>(ranks) * sizeof(std::uint64_t)) {
+  struct alignas(128) rank_part final : host_rank {
+    rank_part(shared_state& its_state, int its_rank)
+        : seen(memory_source{},
+               static_cast<std::size_t>(its_state.rank_count()) * sizeof(std::uint64_t)),
+          state(&its_state),
+          rank(its_rank) {
       std::memset(seen.data(), 0, seen.size());
-      waits.heartbeats.resize(static_cast<std::size_t>(ranks));
+      waits.heartbeats.resize(static_cast<std::size_t>(its_state.rank_count()));
     }
     [[nodiscard]] std::uint64_t* seen_calls() const {
       return reinterpret_cast<std::uint64_t*>(seen.data());
     }
+
+    BLINK_COLD void report_stall(stall const& where) override {
+      state->fail(rank, describe_stall(where, rank, *state, call, waits));
+    }
+    BLINK_COLD void report_other_call(int peer) override {
+      state->fail(rank, describe_other_call(rank, peer, *state, call));
+    }
+    BLINK_COLD void report_missing(int peer, std::uint64_t round) override {
+      state->fail(rank, describe_missing(rank, peer, *state, round));
+    }
+    BLINK_COLD void report_cause(std::string const& why) override {
+      state->fail(rank, {detail::text_of({"rank ", rank, " gave up: ", why}), rank, rank, -1, -1});
+    }
+    status wait_long(host_wait& wait) override { return wait.wait_long(); }
+
     memory_block seen;  // see `transport_parts`; on lines of its own
-    failure_tellers const* report = &reported_failures<Transport>;
-    status (*wait_long)(host_wait&) = &host_wait::wait_long<Transport>;
+    shared_state* state;
+    int rank;
     wait_record waits;
     Transport transport{};
     std::uint64_t call = 0;
     collective kind = collective::broadcast;
     task_list tasks{};
-    bool shows = false;  // its eager payload
+    bool is_eager = false;  // in this call
     eager_payload eager;
     std::atomic<void const*> active_queue = nullptr;
     detail::timed_store_mode last_timed{};
   };
 
-  shared_memory_communicator(shared_state& state, communicator_options const& options, int rank,
-                             Group group, detail::counted<rank_part> own)
-      : state_(&state), options_(&options), rank_(rank), group_(group), own_(std::move(own)) {}
+  shared_memory_communicator(communicator_options const& options, Group group,
+                             detail::counted<rank_part> own)
+      : state_(own->state),
+        options_(&options),
+        rank_(own->rank),
+        group_(group),
+        own_(std::move(own)) {}
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int rank_count() const { return state_->rank_count(); }
@@ -89,17 +111,17 @@ class shared_memory_communicator {
     own.kind = record.kind();
     bool const can = !Transport::is_shaped && can_be_eager(record) && eager_limit() > 0;
     auto const eager = can ? payload_of(prepared, record, rank_) : eager_payload{};
-    own.shows = can && eager.whole(rank_count()) <= eager_limit();
-    own.eager = own.shows ? eager : eager_payload{};
-    own.tasks = own.shows ? task_list{} : prepared.tables().tasks(rank_, own.kind);
-    own.call = state_->enter(rank_, record, own.eager, options_->eager_payload, !own.shows);
+    own.is_eager = can && eager.whole(rank_count()) <= eager_limit();
+    own.eager = own.is_eager ? eager : eager_payload{};
+    own.tasks = own.is_eager ? task_list{} : prepared.tables().tasks(rank_, own.kind);
+    own.call = state_->enter(rank_, record, own.eager, options_->eager_payload, !own.is_eager);
     own.seen_calls()[rank_] = own.call;
-    own.transport = Transport(
-        transport_parts{state_, &prepared, own.seen_calls(), own.call, rank_, own.report});
+    own.transport =
+        Transport(transport_parts{state_, &prepared, own.seen_calls(), own.call, rank_, &own});
     return state_->is_aborted(rank_) ? status::aborted : status::ok;
   }
   /// See `detail::eager_communicator`.
-  [[nodiscard]] bool is_eager() const { return own_->shows; }
+  [[nodiscard]] bool is_eager() const { return own_->is_eager; }
   [[nodiscard]] void const* eager_input(int peer) const {
     auto const& eager = own_->eager;  // the same on all ranks
     std::size_t const own_block = eager.count * static_cast<std::size_t>(rank_);
@@ -108,7 +130,7 @@ class shared_memory_communicator {
   }
   [[nodiscard]] host_wait waits() const {
     return {waits_over<Transport>(options_->waits),
-            {state_, &own_->waits, own_->call, rank_, own_->kind, own_->tasks, own_->wait_long}};
+            {state_, &own_->waits, own_->call, rank_, own_->kind, own_->tasks, own_.operator->()}};
   }
 
   /// All ranks have to enter, because entries are used again afterwards.
@@ -157,7 +179,7 @@ class shared_memory_communicator {
       if (result == status::ok && turn % turns_between_searches != 0) continue;
       int const missing = result == status::aborted ? -1 : first_missing(round, result);
       if (missing >= 0) {
-        own_->report->missing(*state_, rank_, missing, round);
+        own_->report_missing(missing, round);
         result = status::timed_out;
       }
       if (result != status::ok) {  // a barrier that all ranks have entered succeeds
@@ -167,10 +189,8 @@ class shared_memory_communicator {
     (void)wait.on_progress();
     return status::ok;
   }
-  void fail(stall const& where) {
-    own_->report->stalled(*state_, rank_, where, own_->call, own_->waits);
-  }
-  void fail(std::string const& why) { own_->report->gave_up(*state_, rank_, why); }
+  void fail(stall const& where) { own_->report_stall(where); }
+  void fail(std::string const& why) { own_->report_cause(why); }
   void exit_failed_call() {
     if constexpr (reaching_transport<Transport>) {
       state_->exit_failed_call(rank_, options_->waits.deadline, [] { detail::yield_core(); });

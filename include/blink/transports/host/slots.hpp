@@ -84,7 +84,7 @@ class slot_transport {
     auto& state = *parts_.state;
     if (!state.has_entered(peer, parts_.call)) return false;
     if (!state.call_the_same(parts_.rank, peer, parts_.call)) {
-      parts_.report->unlike(state, parts_.rank, peer, parts_.call);
+      parts_.own->report_other_call(peer);
       return false;
     }
     parts_.seen[peer] = parts_.call;

@@ -17,7 +17,6 @@ using threads_link = direct_transport;
 /// });`
 using thread_ranks = basic_thread_ranks<threads_link>;
 BLINK_MODELS(communicator<thread_ranks::communicator_type>);
-BLINK_MODELS(detail::steps_carrying_communicator<thread_ranks::communicator_type>);
 // the owner is no communicator; its ranks have communicators
 BLINK_MODELS(!communicator<thread_ranks>);
 

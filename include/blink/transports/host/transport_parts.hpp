@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/stall.hpp>
 #include <blink/transports/host/shared_state.hpp>
 
@@ -11,24 +12,30 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-class shared_state;
-struct wait_record;
+class host_wait;
 
-/// Functions by which a rank fails its call on all ranks that share memory with it, with a text
-/// that states the cause.
+/// One rank of a communicator in shared memory: the part of its calls that is needed rarely.
 ///
-/// Building the text takes much code. Through this table it is compiled where ranks are made
-/// (`reported_failures`), and not in each unit that calls.
-struct failure_tellers {
-  /// The rank gives up waiting.
-  void (*stalled)(shared_state&, int rank, stall const& where, std::uint64_t call,
-                  wait_record const& waits);
-  /// `peer` has called something else.
-  void (*unlike)(shared_state&, int rank, int peer, std::uint64_t call);
-  /// `peer` does not enter this barrier.
-  void (*missing)(shared_state&, int rank, int peer, std::uint64_t round);
-  /// For a cause of the rank's own.
-  void (*gave_up)(shared_state&, int rank, std::string const& why);
+/// The functions are virtual so that they are compiled where ranks are made, and not in each unit
+/// that calls. Building the texts of failures takes much code.
+class host_rank {
+ public:
+  /// Fails the call on all ranks: this rank gives up waiting.
+  virtual void report_stall(stall const& where) = 0;
+  /// Fails the call on all ranks: `peer` has called something else.
+  virtual void report_other_call(int peer) = 0;
+  /// Fails the call on all ranks: `peer` does not enter this barrier.
+  virtual void report_missing(int peer, std::uint64_t round) = 0;
+  /// Fails the call on all ranks for a cause of this rank's own.
+  virtual void report_cause(std::string const& why) = 0;
+  /// Yields, then sleeps, after the spins of a wait.
+  virtual status wait_long(host_wait& wait) = 0;
+
+ protected:
+  host_rank() = default;
+  host_rank(host_rank const&) = default;
+  host_rank& operator=(host_rank const&) = default;
+  ~host_rank() = default;
 };
 
 /// The parts of a transport: one rank's view of one call.
@@ -39,7 +46,7 @@ struct transport_parts {
       nullptr;  ///< by peer, private to the rank: the last call that it was found present in
   std::uint64_t call = 0;
   int rank = 0;
-  failure_tellers const* report = nullptr;  ///< for ranks that have called something else
+  host_rank* own = nullptr;
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -6,12 +6,11 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/communicator_base.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
 #include <blink/running/call/detail/eager_inputs.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
 #include <blink/running/call/eager_payload.hpp>
-#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/connection.hpp>
 #include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
@@ -78,7 +77,7 @@ class mpi_times {
 ///
 /// Link: `mpi_transport`, or `shaped_mpi_transport` (`mpi/shaped.hpp`)
 template <transport Transport>
-class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transport>> {
+class basic_mpi_communicator : public communicator_base<basic_mpi_communicator<Transport>> {
  public:
   using transport_type = Transport;
 
@@ -129,9 +128,6 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
   [[nodiscard]] lone_thread group() const { return {}; }
   [[nodiscard]] communicator_options const& options() const { return options_; }
   [[nodiscard]] Transport const& transport() const { return transport_; }
-
-  /// See `detail::call_steps`.
-  [[nodiscard]] detail::call_steps<basic_mpi_communicator> const& steps() const { return *steps_; }
 
   /// Allocates what calls along a schedule need. The same schedule returns the same object again.
   ///
@@ -381,8 +377,6 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
     static_cast<void>(state_.release());
   }
 
-  detail::call_steps<basic_mpi_communicator> const* steps_ =
-      &detail::steps_of_calls<basic_mpi_communicator>;
   communicator_options options_;
   std::thread::id only_thread_;  // that may call MPI; none: any may
   bool has_shrunk_ = false;
@@ -400,6 +394,5 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
 /// Ranks of an MPI communicator.
 using mpi_communicator = basic_mpi_communicator<mpi_transport>;
 static_assert(detail::eager_communicator<mpi_communicator>);
-static_assert(detail::steps_carrying_communicator<mpi_communicator>);
 
 }}  // namespace blink::BLINK_ABI

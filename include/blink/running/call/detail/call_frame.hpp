@@ -7,8 +7,8 @@
 #include <blink/running/call/call_event.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/communicator_options.hpp>
+#include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/call_types.hpp>
-#include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/detail/store_mode_tuner.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
@@ -17,7 +17,6 @@
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -139,9 +138,10 @@ class idle_tests {
 };
 
 /// One rank's call, without the types of elements and reducers. It is not movable.
-template <class Comm>
 struct call_frame {
-  Comm& comm;
+  call_steps& steps;  ///< of the communicator
+  int rank;
+  bool leads;  ///< true for the leader of the rank's threads
   prepared_schedule& prepared;
   collective kind;
   call_size size;
@@ -150,7 +150,7 @@ struct call_frame {
   void const* callers_input;
   void* output;
 
-  task_list tasks = prepared.tables().tasks(comm.rank(), kind);
+  task_list tasks = prepared.tables().tasks(rank, kind);
   void const* input = callers_input;  ///< or a copy of it
   store_mode_tuner::choice writing{};
   bool keeps_own = false;    ///< see `call_buffers`
@@ -160,12 +160,10 @@ struct call_frame {
   bool needs_copy = false;
   bool is_walking = false;  ///< true if there is data to move or to wait for
   bool is_resting = false;
-  bool shows = false;  ///< true if all inputs travelled with the call
-
-  [[nodiscard]] bool leads() const { return comm.group().thread_rank() == 0; }
+  bool is_eager = false;  ///< true if all inputs travelled with the call
 
   /// Tasks that this call needs; none if all inputs travelled with the call.
-  [[nodiscard]] std::size_t task_count() const { return shows ? 0 : tasks.count; }
+  [[nodiscard]] std::size_t task_count() const { return is_eager ? 0 : tasks.count; }
 
   template <class T>
   [[nodiscard]] call_buffers<T> buffers() {
@@ -176,86 +174,34 @@ struct call_frame {
 
 /// Runs `work`. An exception of a reducer in it ends the call on all ranks, and reaches the caller
 /// once no peer touches its buffers any more.
-template <class Comm, class Work>
-auto guarded(call_frame<Comm>& call, void (*give_up)(call_frame<Comm>&), Work const& work) {
+template <class Work>
+auto guarded(call_frame& call, Work const& work) {
   try {
     return work();
   } catch (...) {
-    give_up(call);
+    call.steps.give_up_call(call);
     throw;
   }
 }
-
-template <class Comm>
-class call_wait;
-
-/// The part of all calls of a communicator that does not depend on types.
-///
-/// Through this table it is compiled where ranks are made (`steps_of_calls`). Each calling unit
-/// compiles only the code that touches elements.
-///
-/// Order: `check`, then `begin`. While the caller tests: `resume`, then `suspend` if nothing more
-///        moves, or `match_now` if all has moved. To wait for the end: `resume` if suspended, then
-///        `match`. Then `end`, unless `give_up` was called.
-template <class Comm>
-struct call_steps {
-  using frame = call_frame<Comm>;
-
-  /// Throws: precondition_error for mistakes that this rank can find alone.
-  void (*check)(frame&);
-  /// Enters the call. Throws: collective_error if it has failed.
-  void (*begin)(frame&);
-  /// The caller is back. Throws: collective_error if the call has failed meanwhile.
-  void (*resume)(frame&, bool waits);
-  /// Suspends the call until the caller is back. Throws: collective_error if the call cannot end.
-  void (*suspend)(frame&, bool has_moved);
-  /// True if all ranks are known to call the same. Otherwise suspends the call.
-  bool (*match_now)(frame&, bool has_moved);
-  /// The same, but waits, after a walk that ended with `walked`. Fails the call if the wait cannot
-  /// succeed.
-  status (*match)(frame&, call_wait<Comm>&, status walked);
-  /// Throws: collective_error with the cause of the failure, unless `result` is `ok`.
-  void (*end)(frame&, status result);
-  /// Fails the call on all ranks and ends it, because of the exception that is being handled.
-  void (*give_up)(frame&);
-  /// Records a stall for the observer.
-  void (*stands)(frame&);
-  /// Throws: precondition_error if this rank is inside a call, or has started calls that have not
-  ///         ended.
-  void (*expect_free)(Comm&, collective);
-  /// Throws: collective_error with the cause of the failure.
-  void (*throw_failure)(Comm&, collective);
-  /// Prepares the schedule that the communicator's tuning selects for a call; see
-  /// `tuning_store::make`.
-  chosen_schedule (*choose)(Comm&, collective, std::size_t bytes, int root);
-};
-
-/// A communicator whose constructors name the steps of its calls, so that they are compiled there.
-template <class S>
-concept steps_carrying_communicator = communicator<S> && requires(S const& comm) {
-  { comm.steps() } -> std::same_as<call_steps<S> const&>;
-};
 
 /// The wait policy of a group's leader in a call. It also records the stalls.
 template <class Comm>
 class call_wait {
  public:
-  explicit call_wait(call_frame<Comm>& frame, call_steps<Comm> const& steps)
-      : frame_(frame), steps_(steps), wait_(frame.comm.waits()) {}
+  call_wait(call_frame& frame, Comm const& comm) : frame_(frame), wait_(comm.waits()) {}
 
   [[nodiscard]] status on_progress() {
     if (frame_.observed.is_on()) frame_.observed.goes_on();
     return wait_.on_progress();
   }
   [[nodiscard]] status on_idle() {
-    if (frame_.observed.is_on()) steps_.stands(frame_);
+    if (frame_.observed.is_on()) frame_.steps.record_stall(frame_);
     return wait_.on_idle();
   }
   [[nodiscard]] std::uint64_t now() { return wait_.now(); }
 
  private:
-  call_frame<Comm>& frame_;
-  call_steps<Comm> const& steps_;
+  call_frame& frame_;
   waits_of<Comm> wait_;
 };
 

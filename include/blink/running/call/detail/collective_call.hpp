@@ -9,7 +9,6 @@
 #include <blink/running/call/detail/call_frame.hpp>
 #include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/eager_inputs.hpp>
-#include <blink/running/call/detail/steps_of_calls.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/counter.hpp>
@@ -52,16 +51,16 @@ class collective_call {
   ///         attempt.
   collective_call(Comm& comm, prepared_schedule& prepared, collective kind, T const* input,
                   T* output, call_size const& size, Reducer const& reduce)
-      : steps_(steps_of(comm)),
-        frame_{
-            comm,  prepared, kind, size, types_of_call<T, Reducer, Chunks>, common_state_of(reduce),
-            input, output},
+      : comm_(comm),
+        frame_{comm,  comm.rank(), comm.group().thread_rank() == 0,   prepared,
+               kind,  size,        types_of_call<T, Reducer, Chunks>, common_state_of(reduce),
+               input, output},
         reduce_(reduce) {
-    steps_.check(frame_);
+    frame_.steps.check_call(frame_);
   }
 
   /// Enters the call.
-  void begin() { steps_.begin(frame_); }
+  void begin() { frame_.steps.begin_call(frame_); }
 
   /// Advances as far as possible without waiting. Returns true once the call has ended.
   ///
@@ -70,24 +69,24 @@ class collective_call {
   ///
   /// Pre: it has begun and not ended; the group has one thread.
   [[nodiscard]] bool advance() {
-    steps_.resume(frame_, false);
+    frame_.steps.resume_call(frame_, false);
     non_blocking wait;
     bool has_moved = false;
     while (frame_.is_walking) {
-      auto const round = guarded(frame_, steps_.give_up, [&] {
-        return walk_round(frame_.comm.group(), frame_.comm.transport(), frame_.tasks.first,
-                          frame_.tasks.count, frame_.template buffers<T>(), reduce_, wait);
+      auto const round = guarded(frame_, [&] {
+        return walk_round(comm_.group(), comm_.transport(), frame_.tasks.first, frame_.tasks.count,
+                          frame_.template buffers<T>(), reduce_, wait);
       });
       frame_.is_walking = round.is_open;
       has_moved = has_moved || round.moved || !round.is_open;
       if (round.is_open && !round.moved) {
-        steps_.suspend(frame_, has_moved);
+        frame_.steps.suspend_call(frame_, has_moved);
         return false;
       }
     }
-    if (!steps_.match_now(frame_, has_moved)) return false;
+    if (!frame_.steps.match_call_now(frame_, has_moved)) return false;
     combine_eager();
-    steps_.end(frame_, status::ok);
+    frame_.steps.end_call(frame_, status::ok);
     return true;
   }
 
@@ -95,29 +94,28 @@ class collective_call {
   ///
   /// Pre: it has begun and not ended.
   void complete() {
-    if (frame_.is_resting) steps_.resume(frame_, true);
-    call_wait<Comm> wait(frame_, steps_);
+    if (frame_.is_resting) frame_.steps.resume_call(frame_, true);
     status result = status::ok;
     if (frame_.is_walking) {
-      result = guarded(frame_, steps_.give_up, [&] {
-        return walk(frame_.comm.group(), frame_.comm.transport(), frame_.tasks.first,
-                    frame_.tasks.count, frame_.template buffers<T>(), reduce_, wait);
+      call_wait<Comm> wait(frame_, comm_);
+      result = guarded(frame_, [&] {
+        return walk(comm_.group(), comm_.transport(), frame_.tasks.first, frame_.tasks.count,
+                    frame_.template buffers<T>(), reduce_, wait);
       });
     }
-    result = steps_.match(frame_, wait, result);
+    result = frame_.steps.match_call(frame_, result);
     if (result == status::ok) combine_eager();
-    steps_.end(frame_, result);
+    frame_.steps.end_call(frame_, result);
   }
 
  private:
   void combine_eager() {
     if constexpr (eager_communicator<Comm> && may_be_eager) {
-      if (!frame_.shows || !frame_.leads() || !has_reduce_phase(frame_.kind)) return;
-      guarded(frame_, steps_.give_up, [&] {
+      if (!frame_.is_eager || !frame_.leads || !has_reduce_phase(frame_.kind)) return;
+      guarded(frame_, [&] {
         auto const to = frame_.template buffers<T>();
-        combine_eager_inputs(frame_.comm, frame_.kind,
-                             root_of(frame_.prepared.source(), frame_.kind), to.input, to.output,
-                             frame_.size.count, reduce_);
+        combine_eager_inputs(comm_, frame_.kind, root_of(frame_.prepared.source(), frame_.kind),
+                             to.input, to.output, frame_.size.count, reduce_);
       });
     }
   }
@@ -125,8 +123,8 @@ class collective_call {
   static constexpr bool may_be_eager =
       is_eager(types_of_call<T, Reducer, Chunks>) && !std::is_same_v<Reducer, no_reducer>;
 
-  call_steps<Comm> const& steps_;
-  call_frame<Comm> frame_;
+  Comm& comm_;
+  call_frame frame_;
   Reducer reduce_;
 };
 
@@ -136,7 +134,7 @@ class collective_call {
 ///         the call throws.
 template <communicator Comm, class Call>
 void run_to_end(Comm& comm, collective kind, Call& call) {
-  if (comm.group().thread_rank() == 0) steps_of(comm).expect_free(comm, kind);
+  if (comm.group().thread_rank() == 0) steps_of(comm).expect_free(kind);
   call.begin();
   call.complete();
 }

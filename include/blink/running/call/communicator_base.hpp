@@ -34,7 +34,8 @@
 #include <string>
 #include <utility>
 
-namespace blink { inline namespace BLINK_ABI { namespace detail {
+namespace blink { inline namespace BLINK_ABI {
+namespace detail {
 
 /// The last call that this thread checked. It is compared by value, so that neither communicator
 /// nor schedule need outlive it. Programs repeat calls, and checking each one again is a large part
@@ -57,38 +58,38 @@ struct known_call {
   bool needs_copy = false;
 };
 
-/// See `call_steps`.
-template <communicator Comm>
-struct steps_of_communicator {
-  using frame = call_frame<Comm>;
-  static constexpr auto& ways = store_modes_over<typename Comm::transport_type>;
-
-  static void check(frame& call) {
-    auto& comm = call.comm;
+/// Base of a communicator: the part of its calls that does not depend on types, and the choice of
+/// schedules for calls that name none.
+///
+/// Comm: the communicator, which derives from this
+template <class Comm>
+class communicator_base : public call_steps, public with_tuning<Comm> {
+ public:
+  void check_call(call_frame& call) final {
     auto const& size = call.size;
     auto const* const owner = call.prepared.tables().layout().owner;
-    expects(owner == nullptr || owner == comm.owner(),
+    expects(owner == nullptr || owner == comm().owner(),
             "schedule: prepared by another communicator, expected one of this communicator");
     if (size.blocks != nullptr) {
       call.needs_copy = check_all(call);
       return;
     }
     static thread_local known_call known;  // the thread of a queue may also make a rank's calls
-    checked_call const now{call.prepared.hash(), comm.rank(), comm.rank_count(), call.kind,
-                           size.count,           call.input,  call.output,       &call.types};
+    checked_call const now{call.prepared.hash(), call.rank,  comm().rank_count(), call.kind,
+                           size.count,           call.input, call.output,         &call.types};
     if (known.call != now) known = {now, check_all(call)};
     call.needs_copy = known.needs_copy;
     expect_reached(call);
   }
 
-  static void begin(frame& call) {
-    auto& comm = call.comm;
-    if (call.leads()) comm.expect_idle(call.kind);
+  void begin_call(call_frame& call) final {
+    auto& comm = this->comm();
+    if (call.leads) comm.expect_idle(call.kind);
     if (call.needs_copy) copy_input(call);
     choose_store_mode(call);
     call.idle = {};
     status result = status::ok;
-    if (call.leads()) {
+    if (call.leads) {
       call_record const record{
           parameters_of(call.prepared, call.kind, call.size, call.types, call.common_state),
           call.input, call.output, is_eager(call.types) && call.size.blocks == nullptr,
@@ -103,60 +104,63 @@ struct steps_of_communicator {
                           .types = call.types.names};
       });
       result = comm.enter(call.prepared, record);
-      if constexpr (eager_communicator<Comm>) call.shows = comm.is_eager();
-      guarded(call, &give_up, [&] {  // allocation may fail
+      if constexpr (eager_communicator<Comm>) call.is_eager = comm.is_eager();
+      guarded(call, [&] {  // allocation may fail
         for (std::size_t k = 0; k < call.task_count(); ++k) {
           set_task(call, call.tasks.first[k], result);
         }
         if (call.types.order == order_promise::any) give_memory_for_sums(call);
       });
     }
-    if constexpr (eager_communicator<Comm>) call.shows = comm.group().from_leader(call.shows);
+    if constexpr (eager_communicator<Comm>) call.is_eager = comm.group().from_leader(call.is_eager);
     bool const begins = comm.group().from_leader(result == status::ok);
-    call.is_walking = begins && !call.shows;
-    if (!begins) end(call, status::aborted);
+    call.is_walking = begins && !call.is_eager;
+    if (!begins) end_call(call, status::aborted);
   }
 
-  static void resume(frame& call, bool waits) {
+  void resume_call(call_frame& call, bool waits) final {
     if (std::exchange(call.is_resting, false)) {
-      call.comm.resume();
-      if (call.comm.transport().is_aborted()) end(call, status::aborted);
+      comm().resume();
+      if (comm().transport().is_aborted()) end_call(call, status::aborted);
     }
     if (waits) forget_idle_tests(call);
   }
 
-  static void suspend(frame& call, bool has_moved) {
-    if (call.comm.transport().is_aborted()) end(call, status::aborted);
+  void suspend_call(call_frame& call, bool has_moved) final {
+    if (comm().transport().is_aborted()) end_call(call, status::aborted);
     if (has_moved) {
       forget_idle_tests(call);
     } else if (on_idle_test(call) != status::ok) {
       fail_stalled(call);
-      end(call, status::timed_out);
+      end_call(call, status::timed_out);
     }
-    call.comm.suspend();
+    comm().suspend();
     call.is_resting = true;
   }
 
-  static bool match_now(frame& call, bool has_moved) {
+  bool match_call_now(call_frame& call, bool has_moved) final {
     non_blocking wait;
-    if (call.comm.match(wait) == status::ok) return true;
-    suspend(call, has_moved);
+    if (comm().match(wait) == status::ok) return true;
+    suspend_call(call, has_moved);
     return false;
   }
 
-  static status match(frame& call, call_wait<Comm>& wait, status result) {
-    if (!call.leads()) return result;
-    if (result == status::ok) result = call.comm.match(wait);
-    if (result == status::timed_out) fail_stalled(call);
-    return result;
+  status match_call(call_frame& call, status walked) final {
+    if (!call.leads) return walked;
+    if (walked == status::ok) {
+      call_wait<Comm> wait(call, comm());
+      walked = comm().match(wait);
+    }
+    if (walked == status::timed_out) fail_stalled(call);
+    return walked;
   }
 
-  static void end(frame& call, status result) {
-    auto& comm = call.comm;
-    if (call.leads()) {
+  void end_call(call_frame& call, status result) final {
+    auto& comm = this->comm();
+    if (call.leads) {
       if (result == status::ok) {
         if constexpr (eager_communicator<Comm>) {
-          if (call.shows) {
+          if (call.is_eager) {
             int const root = root_of(call.prepared.source(), call.kind);
             copy_eager_inputs(comm, call.kind, root, call.input, call.output, call.size.count,
                               call.types.sizes.value);
@@ -173,61 +177,59 @@ struct steps_of_communicator {
                         call.types.sizes);
     }
     if (comm.group().from_leader(result == status::ok)) return;
-    throw_failure(comm, call.kind);
+    throw_failure(call.kind);
   }
 
-  BLINK_COLD static void give_up(frame& call) {
-    if (!call.leads()) return;
+  BLINK_COLD void give_up_call(call_frame& call) final {
+    if (!call.leads) return;
     try {
       throw;
     } catch (std::exception const& thrown) {
-      call.comm.fail(std::string(thrown.what()));
+      comm().fail(std::string(thrown.what()));
     } catch (...) {
-      call.comm.fail(std::string("something was thrown"));
+      comm().fail(std::string("something was thrown"));
     }
-    call.comm.exit_failed_call();
+    comm().exit_failed_call();
     call.observed.end(false, call.tasks.first, call.task_count(), call.types.sizes);
   }
 
-  static void stands(frame& call) {
+  void record_stall(call_frame& call) final {
     auto const* const blocked = find_blocked(call.tasks.first, call.task_count());
     bool const is_for_peers =
-        blocked == nullptr || !call.comm.transport().is_present(blocked->blocked_on->peer);
+        blocked == nullptr || !comm().transport().is_present(blocked->blocked_on->peer);
     call.observed.stands(is_for_peers                 ? stall_cause::peers
                          : blocked->blocked_on->sends ? stall_cause::send
                                                       : stall_cause::receive);
   }
 
-  static void expect_free(Comm& comm, collective kind) {
-    if (comm.active_queue().load(std::memory_order_acquire) != nullptr) {
-      throw precondition_error(text_of({"rank ", comm.rank(), " calls ", to_text(kind),
+  void expect_free(collective kind) final {
+    if (comm().active_queue().load(std::memory_order_acquire) != nullptr) {
+      throw precondition_error(text_of({"rank ", comm().rank(), " calls ", to_text(kind),
                                         " while calls that it has started have not ended"}));
     }
-    comm.expect_idle(kind);
+    comm().expect_idle(kind);
   }
 
-  [[noreturn]] BLINK_COLD static void throw_failure(Comm& comm, collective kind) {
-    int const rank = comm.rank();
-    collective_error const cause = comm.failure();
+  [[noreturn]] BLINK_COLD void throw_failure(collective kind) final {
+    int const rank = comm().rank();
+    collective_error const cause = comm().failure();
     if (cause.rank == rank || cause.peer < 0) throw cause;
     throw collective_error(
         text_of({"rank ", rank, ", ", to_text(kind), ": ended because: ", cause.what()}), rank,
         cause.peer == rank ? cause.rank : cause.peer, cause.tree, cause.chunk, cause.disagrees);
   }
 
-  static chosen_schedule choose(Comm& comm, collective kind, std::size_t bytes, int root) {
-    if constexpr (tuned_communicator<Comm>) {
-      return comm.tuning().make(comm, kind, bytes, root);
-    } else {
-      return {};  // calls without a schedule need a tuned communicator
-    }
+  chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root) final {
+    return comm().tuning().choose(comm(), kind, bytes, root);
   }
 
  private:
+  [[nodiscard]] Comm& comm() { return static_cast<Comm&>(*this); }
+
   /// Returns true if the call needs a copy of its input.
-  [[nodiscard]] static bool check_all(frame& call) {
+  [[nodiscard]] bool check_all(call_frame& call) {
     auto const& size = call.size;
-    int const ranks = call.comm.rank_count();
+    int const ranks = comm().rank_count();
     call.prepared.expect_carries(call.kind);
     call.prepared.expect_carries_blocks(call.kind, [&size](std::size_t rank) {
       return size.blocks == nullptr ? size.count : size.blocks[rank].count;
@@ -235,38 +237,38 @@ struct steps_of_communicator {
     expect_runs(call.prepared, call.types.sizes, call.types.is_commutative, ranks,
                 "communicator_options");
     if (size.blocks != nullptr) return false;
-    auto const overlap = check_buffers(call.kind, use_of(call.tasks), call.comm.rank(), ranks,
-                                       call.input, call.output, size.count, call.types.sizes.value);
+    auto const overlap = check_buffers(call.kind, use_of(call.tasks), call.rank, ranks, call.input,
+                                       call.output, size.count, call.types.sizes.value);
     bool const keeps_input = sends_and_receives(call.kind) || call.prepared.source().is_one_shot;
     return overlap == buffer_overlap::in_place && keeps_input;
   }
 
   // Checked in every call, because memory may not be registered any more. Callers with unequal
   // segments have checked it.
-  static void expect_reached(frame const& call) {
+  void expect_reached(call_frame const& call) {
     if constexpr (allocating_communicator<Comm>) {
       auto const use = use_of(call.tasks);
       auto const name = to_text(call.kind);
-      if (use.reads) expect_reachable(call.comm, call.input, input_bytes(call), name, "the input");
+      if (use.reads) expect_reachable(comm(), call.input, input_bytes(call), name, "the input");
       if (use.writes) {
-        expect_reachable(call.comm, call.output, output_bytes(call), name, "the output");
+        expect_reachable(comm(), call.output, output_bytes(call), name, "the output");
       }
     }
   }
 
-  static void set_task(frame& call, tree_task& here, status entered) {
+  void set_task(call_frame& call, tree_task& here, status entered) {
     auto const& types = call.types;
     call.prepared.set_call(here, call.kind, block_of(call, here), types.sizes, types.order,
                            types.cut, call.size.chunk_bytes);
     if (entered != status::ok) return;
     if constexpr (zero_copy_transport<typename Comm::transport_type>) {
-      use_buffers_in_place(call.comm.transport(), here, has_reduce_phase(call.kind),
+      use_buffers_in_place(comm().transport(), here, has_reduce_phase(call.kind),
                            types.has_epilogue, call.template buffers<std::byte>(),
                            types.sizes.value);
     }
-    open_task(call.comm.transport(), here, types.sizes.value);
+    open_task(comm().transport(), here, types.sizes.value);
   }
-  [[nodiscard]] static block_range block_of(frame const& call, tree_task const& here) {
+  [[nodiscard]] block_range block_of(call_frame const& call, tree_task const& here) {
     if (call.size.blocks == nullptr) {
       return call.prepared.equal_block(here, call.kind, call.size.count);
     }
@@ -275,7 +277,7 @@ struct steps_of_communicator {
   }
 
   // Gives memory for sums to tasks that may combine some arrivals before others.
-  static void give_memory_for_sums(frame& call) {
+  void give_memory_for_sums(call_frame& call) {
     auto const has_sums = [](tree_task const& here) {
       return here.in_count > 1 && here.in_count <= early_sums::most_arrivals;
     };
@@ -287,8 +289,7 @@ struct steps_of_communicator {
     };
     std::size_t needed = 0;
     for (std::size_t k = 0; k < call.task_count(); ++k) needed += bytes(call.tasks.first[k]);
-    std::byte* next =
-        needed == 0 ? nullptr : call.prepared.sums_of(call.comm.rank()).at_least(needed);
+    std::byte* next = needed == 0 ? nullptr : call.prepared.sums_of(call.rank).at_least(needed);
     for (std::size_t k = 0; k < call.task_count(); ++k) {
       auto& here = call.tasks.first[k];
       here.early.sums = has_sums(here) ? next : nullptr;
@@ -296,106 +297,80 @@ struct steps_of_communicator {
     }
   }
 
-  [[nodiscard]] static std::size_t elements(frame const& call, bool in_blocks) {
+  [[nodiscard]] std::size_t elements(call_frame const& call, bool in_blocks) {
     bool const is_whole = call.size.blocks != nullptr || !in_blocks;
     return is_whole ? call.size.count
-                    : call.size.count * static_cast<std::size_t>(call.comm.rank_count());
+                    : call.size.count * static_cast<std::size_t>(comm().rank_count());
   }
-  [[nodiscard]] static std::size_t input_bytes(frame const& call) {
+  [[nodiscard]] std::size_t input_bytes(call_frame const& call) {
     return elements(call, has_input_blocks(call.kind)) * call.types.sizes.value;
   }
-  [[nodiscard]] static std::size_t output_bytes(frame const& call) {
+  [[nodiscard]] std::size_t output_bytes(call_frame const& call) {
     return elements(call, has_output_blocks(call.kind)) * call.types.sizes.value;
   }
-  static void choose_store_mode(frame& call) {
-    auto const& options = call.comm.options();
+  void choose_store_mode(call_frame& call) {
+    auto const& options = comm().options();
     std::size_t const bytes = output_bytes(call);
     auto const guess = bytes >= options.streaming_bytes ? store_mode::streams : store_mode::plain;
     call.keeps_own = bytes < options.streaming_bytes && bytes < kept_output_bytes;
     call.moving = 0;
     call.writing = {guess};
-    if (bytes >= options.measured_bytes && call.comm.group().size() == 1) {
-      call.writing = call.prepared.writing_of(call.comm.rank()).next(call.kind, bytes, ways, guess);
+    if (bytes >= options.measured_bytes && comm().group().size() == 1) {
+      call.writing = call.prepared.writing_of(call.rank).next(
+          call.kind, bytes, store_modes_over<typename Comm::transport_type>, guess);
     }
   }
 
+  [[nodiscard]] timed_store_mode timed_of(call_frame& call) {
+    return {&call.prepared.writing_of(call.rank), call.kind, output_bytes(call), call.writing};
+  }
   // Publishes this call's times; ranks with shared memory read them in the next call.
-  static void report_times(frame& call) {
-    auto& comm = call.comm;
-    timed_store_mode mine;
-    if (call.writing.is_timed) {
-      mine = {&call.prepared.writing_of(comm.rank()), call.kind, output_bytes(call), call.writing};
-    }
+  void report_times(call_frame& call) {
+    auto& comm = this->comm();
     if constexpr (time_publishing_communicator<Comm>) {
       auto& last = comm.last_timed();
       if (last.search != nullptr) last.report(comm.longest_moved_before());
-      if (mine.search != nullptr) comm.publish_moved(call.moving);
-      last = mine;
-    } else {
-      mine.report(call.moving);
+      last.search = nullptr;
+      if (!call.writing.is_timed) return;
+      last = timed_of(call);
+      comm.publish_moved(call.moving);
+    } else if (call.writing.is_timed) {
+      timed_of(call).report(call.moving);
     }
   }
 
   // Copies the input, because peers write where it lies. They are sent the copy.
-  static void copy_input(frame& call) {
+  void copy_input(call_frame& call) {
     std::size_t const bytes = input_bytes(call);
-    auto& copy = call.prepared.copy_of(call.comm.rank());
-    if (call.leads()) std::memcpy(copy.at_least(bytes), call.callers_input, bytes);
-    call.comm.group().sync();
+    auto& copy = call.prepared.copy_of(call.rank);
+    if (call.leads) std::memcpy(copy.at_least(bytes), call.callers_input, bytes);
+    comm().group().sync();
     call.input = copy.data();
   }
 
-  static void fail_stalled(frame& call) {
-    call.comm.fail(find_stall(call.kind, call.tasks.first, call.task_count()));
+  void fail_stalled(call_frame& call) {
+    comm().fail(find_stall(call.kind, call.tasks.first, call.task_count()));
   }
-  [[nodiscard]] static status on_idle_test(frame& call) {
-    auto const& limits = call.comm.options().waits;
+  [[nodiscard]] status on_idle_test(call_frame& call) {
+    auto const& limits = comm().options().waits;
     if (!call.idle.on_idle(non_blocking().now(), limits)) return status::ok;
     if constexpr (tested_wait_policy<waits_of<Comm>>) {
-      return call.comm.waits().on_idle_tests(call.idle.waited());
+      return comm().waits().on_idle_tests(call.idle.waited());
     } else {
       auto const deadline = static_cast<std::uint64_t>(limits.deadline.count());
       return call.idle.waited() > deadline ? status::timed_out : status::ok;
     }
   }
-  static void forget_idle_tests(frame& call) {
+  void forget_idle_tests(call_frame& call) {
     if constexpr (tested_wait_policy<waits_of<Comm>>) {
-      if (call.idle.has_looked()) call.comm.waits().resume();
+      if (call.idle.has_looked()) comm().waits().resume();
     }
     call.idle.on_progress();
   }
 };
 
-template <class Comm>
-inline constexpr call_steps<Comm> steps_of_calls{
-    &steps_of_communicator<Comm>::check,         &steps_of_communicator<Comm>::begin,
-    &steps_of_communicator<Comm>::resume,        &steps_of_communicator<Comm>::suspend,
-    &steps_of_communicator<Comm>::match_now,     &steps_of_communicator<Comm>::match,
-    &steps_of_communicator<Comm>::end,           &steps_of_communicator<Comm>::give_up,
-    &steps_of_communicator<Comm>::stands,        &steps_of_communicator<Comm>::expect_free,
-    &steps_of_communicator<Comm>::throw_failure, &steps_of_communicator<Comm>::choose};
+}  // namespace detail
 
-/// The steps of a communicator's calls, from where they are compiled: here, unless the communicator
-/// names them.
-template <communicator Comm>
-[[nodiscard]] call_steps<Comm> const& steps_of(Comm const& comm) {
-  if constexpr (steps_carrying_communicator<Comm>) {
-    return comm.steps();
-  } else {
-    return steps_of_calls<Comm>;
-  }
-}
+using detail::communicator_base;
 
-/// The schedule that the communicator's tuning selects, as the source of calls without a schedule.
-template <tuned_communicator Comm>
-struct tuned_source {
-  Comm& comm;
-  int root = 0;
-
-  [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes) const {
-    auto const known = comm.tuning().find(kind, bytes, root);
-    return known.prepared != nullptr ? known : steps_of(comm).choose(comm, kind, bytes, root);
-  }
-};
-
-}}}  // namespace blink::BLINK_ABI::detail
+}}  // namespace blink::BLINK_ABI

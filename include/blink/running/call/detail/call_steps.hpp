@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/walk/counter.hpp>
+
+#include <cstddef>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+struct call_frame;
+
+/// The part of a communicator's calls that does not depend on types. Communicators derive from it
+/// by `communicator_base`.
+///
+/// The functions are virtual so that they are compiled where ranks are made. Each calling unit
+/// compiles only the code that touches elements.
+///
+/// Order: `check`, then `begin`. While the caller tests: `resume`, then `suspend` if nothing more
+///        moves, or `match_now` if all has moved. To wait for the end: `resume` if suspended, then
+///        `match`. Then `end`, unless `give_up` was called.
+class call_steps {
+ public:
+  /// Throws: precondition_error for mistakes that this rank can find alone.
+  virtual void check_call(call_frame& call) = 0;
+  /// Enters the call. Throws: collective_error if it has failed.
+  virtual void begin_call(call_frame& call) = 0;
+  /// The caller is back. Throws: collective_error if the call has failed meanwhile.
+  virtual void resume_call(call_frame& call, bool waits) = 0;
+  /// Suspends the call until the caller is back. Throws: collective_error if the call cannot end.
+  virtual void suspend_call(call_frame& call, bool has_moved) = 0;
+  /// True if all ranks are known to call the same. Otherwise suspends the call.
+  virtual bool match_call_now(call_frame& call, bool has_moved) = 0;
+  /// The same, but waits, after a walk that ended with `walked`. Fails the call if the wait cannot
+  /// succeed.
+  virtual status match_call(call_frame& call, status walked) = 0;
+  /// Throws: collective_error with the cause of the failure, unless `result` is `ok`.
+  virtual void end_call(call_frame& call, status result) = 0;
+  /// Fails the call on all ranks and ends it, because of the exception that is being handled.
+  virtual void give_up_call(call_frame& call) = 0;
+  /// Records a stall for the observer.
+  virtual void record_stall(call_frame& call) = 0;
+  /// Throws: precondition_error if this rank is inside a call, or has started calls that have not
+  ///         ended.
+  virtual void expect_free(collective kind) = 0;
+  /// Throws: collective_error with the cause of the failure.
+  virtual void throw_failure(collective kind) = 0;
+  /// The schedule that the communicator's tuning selects for a call; see `tuning_store::choose`.
+  virtual chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root) = 0;
+
+ protected:
+  call_steps() = default;
+  call_steps(call_steps const&) = default;
+  call_steps& operator=(call_steps const&) = default;
+  ~call_steps() = default;
+};
+
+/// Returns the part of a communicator's calls that is compiled elsewhere. Its functions are called
+/// by this base, because calls by the type of the communicator compile them again.
+template <communicator Comm>
+[[nodiscard]] call_steps& steps_of(Comm& comm) {
+  return comm;
+}
+
+/// The schedule that the communicator's tuning selects, as the source of calls without a schedule.
+template <communicator Comm>
+struct tuned_source {
+  Comm& comm;
+  int root = 0;
+
+  [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes) const {
+    return steps_of(comm).choose_tuned(kind, bytes, root);
+  }
+};
+
+}}}  // namespace blink::BLINK_ABI::detail
