@@ -18,6 +18,7 @@
 #include "checked_plan.hpp"
 #include "commands.hpp"
 #include "number_checks.hpp"
+#include "perf_ceiling.hpp"
 #include "perf_engine.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -61,6 +62,7 @@ struct perf_options {
   int warm_up = 2;
   double shaped = 0;
   bool in_place = false;
+  bool ceiling = false;
 };
 
 /// A table that is measured, beside others.
@@ -71,11 +73,6 @@ struct contender {
 };
 
 constexpr std::size_t kibi = 1024;
-
-bool has_one_root(collective kind) {
-  return kind == collective::broadcast || kind == collective::reduce ||
-         kind == collective::gather || kind == collective::scatter;
-}
 
 std::vector<std::string> split_list(std::string const& text) {
   std::vector<std::string> result;
@@ -126,7 +123,7 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
   for (auto const& name : split_list(options.planners)) {
     request.planner = name;
     auto const planned = checked_plan(place.machine, place.links, request);
-    if (!request.root && !planned.trees.empty() && has_one_root(kind)) {
+    if (!request.root && !planned.trees.empty() && has_root(kind)) {
       auto const& first = planned.trees.front();  // the other planners use the same
       request.root = kind == collective::gather ? first.members.back() : first.root;
     }
@@ -212,6 +209,7 @@ void print_head(perf_options const& options, bool names, bool predicts) {
     std::printf(" %10s %10s %9s %8s %6s", "time", "least", "algbw", "busbw", "#wrong");
   }
   if (predicts) std::printf(" %9s %7s", "predicted", "reached");
+  if (options.ceiling) std::printf(" %10s %7s", "ceiling", "reached");
   std::printf("\n#");
   if (names) std::printf(" %11s", "");
   std::printf(" %11s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
@@ -219,6 +217,7 @@ void print_head(perf_options const& options, bool names, bool predicts) {
     std::printf(" %10s %10s %9s %8s %6s", "(us)", "(us)", "(GB/s)", "(GB/s)", "");
   }
   if (predicts) std::printf(" %9s %7s", "(GB/s)", "");
+  if (options.ceiling) std::printf(" %10s %7s", "(us)", "");
   std::printf("\n");
 }
 
@@ -235,6 +234,18 @@ nlohmann::json side_json(perf_result const& side) {
           {"wrong", side.wrong}};
 }
 
+/// Returns the median time of plain loops, by plain or streaming stores, whichever is faster.
+double ceiling_seconds(perf_request request) {
+  request.in_place = false;
+  double result = 0;
+  for (auto const stores : {store::plain, store::streams}) {
+    request.by_plain_loops = stores;
+    double const seconds = measure(request).seconds;
+    if (result == 0 || seconds < result) result = seconds;
+  }
+  return result;
+}
+
 void run_perf(perf_options const& options) {
   record_calls_as_environment_says();
   auto const kind = read_collective(options.collective);
@@ -247,6 +258,11 @@ void run_perf(perf_options const& options) {
     }
   } else if (options.rank_count > 0) {
     throw input_error("-g: found with a MACHINE, expected --ranks");
+  }
+  if (options.ceiling && (!options.machine.empty() || !has_ceiling(kind))) {
+    throw input_error("--ceiling: found with " +
+                      (options.machine.empty() ? options.collective : "a MACHINE") +
+                      ", expected a collective in this memory that combines or moves blocks");
   }
   auto begin = read_bytes("-b", options.begin.empty() ? (is_shaped ? "1M" : "1K") : options.begin);
   auto end = read_bytes("-e", options.end.empty() ? (is_shaped ? "16M" : "64M") : options.end);
@@ -304,6 +320,11 @@ void run_perf(perf_options const& options) {
   } else {
     std::printf("# %d ranks share %u cores\n", all_ranks, cores);
   }
+  if (options.ceiling) {
+    std::printf(
+        "# ceiling: plain loops over all inputs and outputs between two barriers, by plain or\n"
+        "# streaming stores, whichever is faster\n");
+  }
   print_head(options, names, is_shaped);
 
   nlohmann::json rows = nlohmann::json::array();
@@ -323,7 +344,7 @@ void run_perf(perf_options const& options) {
         in_place = measure(request);
       }
       show_progress("");
-      int const root = has_one_root(kind) ? root_of(one.algorithms.algorithms[0].source, kind) : -1;
+      int const root = has_root(kind) ? root_of(one.algorithms.algorithms[0].source, kind) : -1;
       std::printf(" ");
       if (names) std::printf(" %11s", one.name.c_str());
       std::printf(" %11zu %12zu %7s %6s %5d", out_of_place.bytes, out_of_place.count,
@@ -332,6 +353,10 @@ void run_perf(perf_options const& options) {
       if (in_place) print_side(*in_place);
       double const reached = one.predicted > 0 ? out_of_place.algbw / one.predicted : 0;
       if (is_shaped) std::printf(" %9.4f %6.1f%%", one.predicted * 1e-9, 100 * reached);
+      double const ceiling = options.ceiling ? ceiling_seconds(request) : 0;
+      if (options.ceiling) {
+        std::printf(" %10.2f %6.1f%%", ceiling * 1e6, 100 * ceiling / out_of_place.seconds);
+      }
       if (first_algbw == 0) {
         first_algbw = out_of_place.algbw;
       } else if (out_of_place.algbw > 0) {
@@ -355,6 +380,7 @@ void run_perf(perf_options const& options) {
         row["predicted_algbw"] = one.predicted * 1e-9;
         row["reached"] = reached;
       }
+      if (options.ceiling) row["ceiling_microseconds"] = ceiling * 1e6;
       rows.push_back(std::move(row));
       wrong += out_of_place.wrong + (in_place ? in_place->wrong : 0);
     }
@@ -428,6 +454,8 @@ void add_perf_command(CLI::App& app) {
       ->check(CLI::IsMember(perf_ops))
       ->capture_default_str();
   command->add_flag("--in-place", options->in_place, "also with the output in the input's place");
+  command->add_flag("--ceiling", options->ceiling,
+                    "also time plain loops over all inputs and outputs, without a MACHINE");
   command->add_option("--json", options->json, "write the rows to this file");
   command->callback([options] { run_perf(*options); });
 }

@@ -7,12 +7,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 // Measures collectives of ranks that are threads of this process, and checks every element.
 
 namespace blink::tools {
+
+/// The way of writing outputs by plain loops.
+enum class store : std::uint8_t { plain, streams };
 
 /// The measurement to make.
 struct perf_request {
@@ -25,6 +29,8 @@ struct perf_request {
   bool in_place = false;
   bool is_shaped = false;  ///< links as slow as the schedule's, instead of memory
   bool binds = false;      ///< each rank to its share of the cores
+  std::optional<store>
+      by_plain_loops{};  ///< the ceiling instead of the collective, see `plain_loops`
   communicator_options options;
 };
 

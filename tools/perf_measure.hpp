@@ -8,11 +8,11 @@
 #include <blink/schedule/block.hpp>
 
 #include "launcher.hpp"
+#include "perf_ceiling.hpp"
 #include "perf_engine.hpp"
 #include <sched.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,22 +22,6 @@
 #include <vector>
 
 namespace blink::tools {
-
-/// A barrier of threads, for the time between two calls.
-class meeting_point {
- public:
-  explicit meeting_point(int threads) : threads_(static_cast<std::uint64_t>(threads)) {}
-  void wait() {
-    std::uint64_t const round = arrived_.fetch_add(1) / threads_;
-    for (int spins = 0; arrived_.load() / threads_ == round; ++spins) {
-      if (spins > 200) std::this_thread::yield();
-    }
-  }
-
- private:
-  std::uint64_t threads_;
-  std::atomic<std::uint64_t> arrived_ = 0;
-};
 
 /// Small whole numbers, so that sums and products of all ranks are exact in every type.
 template <class T>
@@ -177,6 +161,9 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   auto const rounds = static_cast<std::size_t>(request.iterations);
   Ranks all_threads(ranks, request.options);
   meeting_point meeting(ranks);
+  auto const kind = request.algorithms.collective;
+  auto const& source = request.algorithms.algorithms[0].source;
+  plain_loops<T> loops(kind, has_root(kind) ? root_of(source, kind) : -1, blocks);
   // By iteration and rank: from the last rank that enters to the last that leaves, so that leaving
   // the barrier does not count.
   struct visit {
@@ -194,6 +181,7 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
       ::sched_setaffinity(0, sizeof cores, &cores);
     }
     perf_buffers<T> mine(request, blocks, rank);
+    loops.join(rank, mine.input, mine.output);
     for (int iteration = -request.warm_up; iteration < request.iterations; ++iteration) {
       std::fill(mine.memory.begin(), mine.memory.end(), T{});
       for (std::size_t k = 0; k < mine.input_count; ++k) {
@@ -202,7 +190,9 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
       meeting.wait();
       auto const start = clock::now();
       T const* const input = mine.input;
-      if (is_unequal) {
+      if (request.by_plain_loops) {
+        loops.run(rank, count, *request.by_plain_loops, reducer);
+      } else if (is_unequal) {
         call_with_blocks(comm, tuning, request.algorithms.collective, input, mine.output, blocks,
                          reducer);
       } else {
