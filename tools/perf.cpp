@@ -72,11 +72,6 @@ struct contender {
 
 constexpr std::size_t kibi = 1024;
 
-bool has_one_root(collective kind) {
-  return kind == collective::broadcast || kind == collective::reduce ||
-         kind == collective::gather || kind == collective::scatter;
-}
-
 std::vector<std::string> split_list(std::string const& text) {
   std::vector<std::string> result;
   std::istringstream stream(text);
@@ -126,7 +121,7 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
   for (auto const& name : split_list(options.planners)) {
     request.planner = name;
     auto const planned = checked_plan(place.machine, place.links, request);
-    if (!request.root && !planned.trees.empty() && has_one_root(kind)) {
+    if (!request.root && !planned.trees.empty() && has_root(kind)) {
       auto const& first = planned.trees.front();  // the other planners use the same
       request.root = kind == collective::gather ? first.members.back() : first.root;
     }
@@ -253,7 +248,7 @@ void run_perf(perf_options const& options) {
   if (begin == 0) throw input_error("-b " + options.begin + ": expected at least 1 byte");
   if (begin > end)
     throw input_error("-b " + options.begin + ": expected at most -e " + options.end);
-  if (kind == collective::barrier) begin = end = 1;  // there is one size, 0 bytes
+  if (!moves_data(kind)) begin = end = 1;  // there is one size, 0 bytes
   std::vector<contender> contenders;
   if (options.machine.empty()) {
     contenders.push_back(memory_contender(options, kind));
@@ -271,7 +266,7 @@ void run_perf(perf_options const& options) {
     contenders.push_back(std::move(stored));
   }
   bool const names = contenders.size() > 1;
-  bool const reduces = has_reduce_phase(kind) && kind != collective::barrier;
+  bool const reduces = has_reduce_phase(kind) && moves_data(kind);
 
   perf_request request;
   request.type = options.type;
@@ -314,7 +309,7 @@ void run_perf(perf_options const& options) {
     for (auto const& one : contenders) {
       show_progress("measuring " + std::to_string(bytes) + " bytes, " + one.name + " ...");
       request.algorithms = one.algorithms;
-      request.bytes = kind == collective::barrier ? 0 : bytes;
+      request.bytes = moves_data(kind) ? bytes : 0;
       request.in_place = false;
       auto const out_of_place = measure(request);
       std::optional<perf_result> in_place;
@@ -323,7 +318,7 @@ void run_perf(perf_options const& options) {
         in_place = measure(request);
       }
       show_progress("");
-      int const root = has_one_root(kind) ? root_of(one.algorithms.algorithms[0].source, kind) : -1;
+      int const root = has_root(kind) ? root_of(one.algorithms.algorithms[0].source, kind) : -1;
       std::printf(" ");
       if (names) std::printf(" %11s", one.name.c_str());
       std::printf(" %11zu %12zu %7s %6s %5d", out_of_place.bytes, out_of_place.count,

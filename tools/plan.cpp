@@ -207,8 +207,7 @@ void run_plan(plan_arguments const& options) {
   auto const p =
       hinted ? plan_with_hints(machine, links, request) : checked_plan(machine, links, request);
   print_plan(machine, p);
-  bool const has_baselines =
-      !is_point_to_point(p.collective) && p.collective != collective::barrier;
+  bool const has_baselines = has_spanning_trees(p.collective);
   if (!p.trees.empty() && has_baselines && !hinted) {
     print_comparison(machine, p, options.compare);
   }

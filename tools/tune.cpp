@@ -81,7 +81,7 @@ std::vector<collective> read_collectives(std::string const& text) {
   for (;;) {
     auto const end = text.find(',', begin);
     auto const kind = read_collective(text.substr(begin, end - begin));
-    if (kind == collective::barrier || kind == collective::permute) {
+    if (!moves_data(kind) || kind == collective::permute) {
       throw input_error("--collective " + std::string(to_text(kind)) +
                         ": it has one algorithm, expected a collective with several");
     }

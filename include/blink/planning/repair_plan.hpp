@@ -159,7 +159,7 @@ namespace detail {
 /// Throws:  as `make_plan`; input_error for plans of few-member trees.
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
   validate(machine);
-  if (is_point_to_point(old.collective) || old.collective == collective::barrier) {
+  if (!has_spanning_trees(old.collective)) {
     throw input_error("repair: expected a plan of spanning trees, found " +
                       std::string(to_text(old.collective)));
   }
@@ -173,7 +173,7 @@ namespace detail {
     if (std::ranges::count(old.forwarding_ranks, n.id) != 0) n.kind = node_kind::switch_node;
   }
   plan_request request{old.collective};
-  bool const one_root = detail::has_one_root(old.collective);
+  bool const one_root = has_one_root(old.collective);
   std::vector<std::int64_t> shares;
   if (!old.shares.empty()) {
     for (int const at : machine.rank_positions()) {
@@ -218,7 +218,7 @@ namespace detail {
       return finish(std::move(*p), repair_algorithm::reweighted);
     }
   }
-  if (old.collective == collective::all_reduce) {
+  if (has_both_phases(old.collective)) {
     return anew("other weights of the old trees do not reach the optimum");
   }
   auto const kind = detail::forward_collective(old.collective);

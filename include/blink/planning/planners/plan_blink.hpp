@@ -61,7 +61,7 @@ template <class Oracle>
   if (result.ranks.size() == 1) return result;
 
   bool const has_switches = !detail::used_switches(machine).empty();
-  if (request.collective == collective::all_reduce) {
+  if (has_both_phases(request.collective)) {
     if (has_switches) {
       throw planning_error("blink: all_reduce needs direct links, and machine '" + machine.name +
                            "' has switches; try one_hop, three_phase or exact");

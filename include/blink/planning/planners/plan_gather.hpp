@@ -36,8 +36,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// Post:   rate = bound, proven by a cut; at most links + N paths.
 /// Throws: planning_error if some rank is out of the root's reach.
 [[nodiscard]] inline plan plan_gather(topology const& machine, plan_request const& request) {
-  bool const gathers = request.collective == collective::gather;
-  expects(gathers || request.collective == collective::scatter,
+  bool const gathers = is_to_root(request.collective);
+  expects(is_point_to_point(request.collective) && has_root(request.collective),
           "plan_gather: neither a gather nor a scatter");
   plan result = detail::empty_plan(machine, request);
   auto const ranks = machine.rank_positions();

@@ -75,7 +75,7 @@ namespace detail {
   auto const steps = static_cast<std::int64_t>(n) - 1;
   bool const up = has_reduce_phase(request.collective);
   bool const down = has_broadcast_phase(request.collective);
-  bool const one_root = detail::has_one_root(request.collective);
+  bool const one_root = has_one_root(request.collective);
   for (auto const& ring : rings) {
     for (std::size_t at = 0; at < n; ++at) {
       int const root = ring.edges[at].from;

@@ -106,7 +106,7 @@ using server_pieces = std::vector<server_piece>;
       return overlay(equal_server_leaders(server_leaders),
                      pieces_of(packed(collective::broadcast), {*root}));
     auto spread = pieces_of(packed(collective::all_gather), server_leaders);
-    if (kind != collective::all_reduce) return spread;
+    if (!has_both_phases(kind)) return spread;
     return overlay(pieces_of(packed(collective::reduce_scatter), server_leaders), spread);
   } catch (planning_error const& reason) {
     throw planning_error("three_phase: inside server " + std::to_string(where.server) + ": " +
@@ -174,8 +174,8 @@ struct phase_choice {
   auto const servers = several_servers(machine, request.planner);
   auto const count = servers.size();
   auto const one = static_cast<std::int64_t>(count);
-  bool const is_broadcast = request.collective == collective::broadcast;
-  bool const both_ways = request.collective == collective::all_reduce;
+  bool const is_broadcast = has_one_root(request.collective);
+  bool const both_ways = has_both_phases(request.collective);
   int const root = request.root.value_or(forest.ranks().front());
 
   std::vector<server_pieces> pieces;
@@ -254,7 +254,7 @@ struct phase_choice {
   if (best.trees.empty()) return best;
   auto const servers = detail::servers_of(machine);
   auto const shares = detail::center_shares(detail::ways_out(machine, servers));
-  bool const has_narrow = request.collective == collective::all_reduce &&
+  bool const has_narrow = has_both_phases(request.collective) &&
                           std::any_of(shares.begin(), shares.end(),
                                       [&](rational const& w) { return w != shares.front(); });
   bool const has_rails = std::any_of(servers.begin(), servers.end(), [&](auto const& s) {

@@ -227,7 +227,7 @@ template <butterfly_partner Partner, bool FarFirst>
 [[nodiscard]] inline pattern_trees double_trees(topology const& /*machine*/,
                                                 plan_request const& request,
                                                 std::vector<int> const& ranks) {
-  if (request.collective == collective::all_reduce) {
+  if (has_both_phases(request.collective)) {
     return {in_order_tree(ranks, false), in_order_tree(ranks, true)};
   }
   // The trees span all ranks but the root, which feeds both.

@@ -81,7 +81,7 @@ inline void append(tree_hops& hops, tree_hops const& more) {
 [[nodiscard]] inline pattern_trees box_trees(topology const& machine, plan_request const& request,
                                              std::vector<int> const& ranks) {
   auto const servers = several_servers(machine, request.planner);
-  bool const both_ways = request.collective == collective::all_reduce;
+  bool const both_ways = has_both_phases(request.collective);
   int const root = request.root.value_or(ranks.front());
   std::size_t rails = servers.front().ids.size();
   for (auto const& s : servers) rails = std::min(rails, s.ids.size());

@@ -125,7 +125,7 @@ inline void check_trees(plan_view const& view, plan const& plan) {
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
     auto const where = tree_name(i);
-    bool const signals = plan.collective == collective::barrier;
+    bool const signals = !moves_data(plan.collective);
     if (t.weight < rational(0) || (t.weight == rational(0)) != signals) {
       throw plan_fault(where + "weight " + t.weight.to_text());
     }
@@ -174,8 +174,8 @@ inline rational check_shares(plan const& plan, rational const& sum) {
   }
   std::map<int, rational> share;
   for (auto const& t : plan.trees) share[t.root] += t.weight;
-  if (plan.collective == collective::broadcast || plan.collective == collective::reduce) {
-    if (share.size() > 1) throw plan_fault("the trees have different roots");
+  if (has_one_root(plan.collective) && share.size() > 1) {
+    throw plan_fault("the trees have different roots");
   }
   if (!plan.shares.empty()) {
     if (!has_equal_roots(plan.collective)) {
