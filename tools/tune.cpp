@@ -150,8 +150,8 @@ void add_tune_command(CLI::App& app) {
   auto options = std::make_shared<tune_options>();
   auto* command = app.add_subcommand(
       "tune",
-      "Measure the algorithms of a collective among threads of this machine, or among processes "
-      "under\n"
+      "Measure the algorithms of a collective among threads of this machine, "
+      "or among processes under\n"
       "`blink run`, and print the fastest one for each size. The written table is for\n"
       "`read_tuning_file` and `blink perf --tuning`.");
   command

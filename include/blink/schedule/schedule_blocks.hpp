@@ -53,8 +53,9 @@ template <class = when_used>
 /// The number of the block that a tree carries a part of. Trees with equal numbers share one block
 /// of a buffer, in the order listed and in proportion to their weights.
 ///
-/// broadcast, reduce, all_reduce, barrier: one block. all_gather, reduce_scatter, one-shot
-/// all_reduce: one for each root. Flows: one for each pair of a sender and its receiver.
+/// - broadcast, reduce, all_reduce, barrier: one block
+/// - all_gather, reduce_scatter, one-shot all_reduce: one for each root
+/// - flows: one for each pair of a sender and its receiver
 template <class = when_used>
 [[nodiscard]] std::size_t block_number(schedule const& source, schedule_tree const& tree,
                                        collective kind) {

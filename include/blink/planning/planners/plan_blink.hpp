@@ -44,9 +44,9 @@ template <class Oracle>
 /// packing of spanning trees, then few of its trees with simple weights, at 95 % of the optimum or
 /// more.
 ///
-/// broadcast, reduce: out-trees or in-trees at one root. all_reduce: undirected spanning trees,
-/// which take one direction of each link up and the other down; each is rooted where it is lowest.
-/// Broadcast and reduce go through switches: these are split off into routes first.
+/// broadcast, reduce: out-trees or in-trees at one root; switches are split off into routes first.
+/// all_reduce:        undirected spanning trees, which take one direction of each link up and the
+///                    other down; each is rooted where it is lowest.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020.
 /// Time:   see `multiplicative_weights` and `few_trees`; milliseconds for 8 ranks.

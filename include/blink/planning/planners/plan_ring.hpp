@@ -96,8 +96,9 @@ namespace detail {
 
 /// Plans a collective over directed rings: the baseline that ring libraries use.
 ///
-/// Direct links: as many disjoint rings as fit. Switches: rings through one server after the other,
-/// entered by one rank and left by another, a ring for each NIC (a heuristic). The faster of both.
+/// Over direct links, these are as many disjoint rings as fit. Over switches, they lead through one
+/// server after the other, entered by one rank and left by another, with a ring for each NIC (a
+/// heuristic). The faster of both is taken.
 ///
 /// A ring is a forest of chains: broadcast and reduce take one chain a ring, from or to the root;
 /// all-gather, reduce-scatter and all-reduce one chain for each rank's share. With N ranks and

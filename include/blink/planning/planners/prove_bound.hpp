@@ -49,13 +49,12 @@ struct proven_bound {
 
 /// Bounds the rate of a collective on a machine, including its switches.
 ///
-/// Broadcast, reduce, all_gather and reduce_scatter: the bound is exact on any machine, by smallest
-/// cuts. Plans may stay below it where switches copy.
+/// For broadcast, reduce, all_gather and reduce_scatter, the bound is exact on any machine, by
+/// smallest cuts. Plans may stay below it where switches copy.
 ///
-/// all_reduce: the bound is exact unless that takes too long or needs more than 61 bits.
-///             Otherwise it is above what plans can reach. Machines with many links get the
-///             smallest cut between any two ranks. No plan exceeds it, but possibly no plan
-///             reaches it.
+/// For all_reduce, the bound is exact unless that takes too long or needs more than 61 bits.
+/// Otherwise it is above what plans can reach. Machines with many links get the smallest cut
+/// between any two ranks. No plan exceeds it, but possibly no plan reaches it.
 ///
 /// root:   node id, for broadcast and reduce.
 /// shares: all_gather and reduce_scatter: the parts that the ranks root, in the order of the ranks;
@@ -69,11 +68,11 @@ struct proven_bound {
   expects(has_spanning_trees(kind),
           "prove_bound: flows are proven by their planner, a barrier has no rate");
   if (auto const forward = detail::forward_collective(kind); forward != kind) {
-    auto turned = prove_bound(detail::reversed(machine), forward, root, std::move(shares));
+    auto proven = prove_bound(detail::reversed(machine), forward, root, std::move(shares));
     plan carrier;
     carrier.collective = forward;
-    carrier.proof = std::move(turned.proof);
-    return {turned.bound, detail::reversed(std::move(carrier), machine).proof};
+    carrier.proof = std::move(proven.proof);
+    return {proven.bound, detail::reversed(std::move(carrier), machine).proof};
   }
   if (has_both_phases(kind)) {
     bool const star = detail::to_star(machine) && !detail::has_copying_switches(machine);

@@ -59,7 +59,7 @@ inline void append(tree_hops& hops, tree_hops const& more) {
       std::vector<int> server_leaders;  // by distance from home
       tree_hops inside;
       for (std::size_t away = 0; away < servers.size(); ++away) {
-        auto ring = turned_to(servers[(home + away) % servers.size()].ids, number);
+        auto ring = rotated_to(servers[(home + away) % servers.size()].ids, number);
         server_leaders.push_back(ring.front());
         // At home the root comes first, then the leader.
         append(inside, chain_of(one_root && away == 0 ? chain_from_root(ring, root) : ring));
@@ -91,7 +91,7 @@ inline void append(tree_hops& hops, tree_hops const& more) {
     tree_hops chains;
     int leader = root;  // the rank through which the root's server feeds the other servers
     for (auto const& s : servers) {
-      auto chain = turned_to(s.ids, rail);
+      auto chain = rotated_to(s.ids, rail);
       if (!both_ways && holds(s, root)) {
         leader = chain.front();
         chain = chain_from_root(std::move(chain), root);
