@@ -61,8 +61,8 @@ void add_check_command(CLI::App& app) {
   auto options = std::make_shared<check_options>();
   auto* command = app.add_subcommand(
       "check",
-      "Check a plan file against a machine: every contribution arrives exactly once, no rank "
-      "waits\n"
+      "Check a plan file against a machine: every contribution arrives exactly once, "
+      "no rank waits\n"
       "without end, loads are within capacities, rate and bound are as claimed. Or check an MSCCL\n"
       "algorithm (XML), step by step; with a machine, show the load on its links.\n"
       "  blink check MACHINE PLAN    blink check ALGORITHM.xml [--machine MACHINE]\n"

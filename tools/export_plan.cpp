@@ -64,9 +64,8 @@ void export_msccl(topology const& machine, plan const& p, export_options const& 
   }
   write_msccl_xml_file(result.program, options.msccl, dialect_of(options.dialect));
   std::printf(
-      "\nMSCCL algorithm written to %s: %d chunks, %d channels, at most %d blocks a rank, %d steps "
-      "a "
-      "block\n",
+      "\nMSCCL algorithm written to %s: %d chunks, %d channels, at most %d blocks a rank, "
+      "%d steps a block\n",
       options.msccl.c_str(), result.program.chunk_count, result.program.channel_count,
       result.most_blocks, result.most_steps);
   say_loss(result.loss);
@@ -82,9 +81,8 @@ void export_mscclpp(topology const& machine, plan const& p, export_options const
   write_mscclpp_json_file(result.program, options.mscclpp);
   auto const& first = result.program.ranks.front();
   std::printf(
-      "\nMSCCL++ execution plan written to %s: %d chunks, at most %d blocks a rank, %d operations "
-      "a "
-      "block; for buffers of multiples of %d bytes\n",
+      "\nMSCCL++ execution plan written to %s: %d chunks, at most %d blocks a rank, "
+      "%d operations a block; for buffers of multiples of %d bytes\n",
       options.mscclpp.c_str(), std::max(first.input_chunks, first.output_chunks),
       result.most_blocks, result.most_operations,
       16 * std::max(first.input_chunks, first.output_chunks));

@@ -269,7 +269,7 @@ void run_perf(perf_options const& options) {
   if (begin == 0) throw input_error("-b " + options.begin + ": expected at least 1 byte");
   if (begin > end)
     throw input_error("-b " + options.begin + ": expected at most -e " + options.end);
-  if (kind == collective::barrier) begin = end = 1;  // there is one size, 0 bytes
+  if (!moves_data(kind)) begin = end = 1;  // there is one size, 0 bytes
   std::vector<contender> contenders;
   if (options.machine.empty()) {
     contenders.push_back(memory_contender(options, kind));
@@ -287,7 +287,7 @@ void run_perf(perf_options const& options) {
     contenders.push_back(std::move(stored));
   }
   bool const names = contenders.size() > 1;
-  bool const reduces = has_reduce_phase(kind) && kind != collective::barrier;
+  bool const reduces = has_reduce_phase(kind) && moves_data(kind);
 
   perf_request request;
   request.type = options.type;
@@ -335,7 +335,7 @@ void run_perf(perf_options const& options) {
     for (auto const& one : contenders) {
       show_progress("measuring " + std::to_string(bytes) + " bytes, " + one.name + " ...");
       request.algorithms = one.algorithms;
-      request.bytes = kind == collective::barrier ? 0 : bytes;
+      request.bytes = moves_data(kind) ? bytes : 0;
       request.in_place = false;
       auto const out_of_place = measure(request);
       std::optional<perf_result> in_place;

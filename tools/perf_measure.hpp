@@ -67,9 +67,8 @@ struct perf_buffers {
 /// Returns the rank whose data a rank gets; any rank if it gets data of all. -1: it gets nothing.
 inline int source_of(schedule const& source, collective kind, int rank) {
   auto const& first = source.trees[0];
-  if (kind == collective::gather) return rank == flow_end(first) ? rank : -1;
-  if (kind == collective::reduce) return rank == reduce_end(first) ? rank : -1;
-  if (kind != collective::send_to_next && kind != collective::permute) return first.root;
+  if (is_to_root(kind)) return rank == root_of(source, kind) ? rank : -1;
+  if (!is_permutation(kind)) return first.root;
   for (auto const& tree : source.trees) {
     if (flow_end(tree) == rank) return tree.root;
   }
@@ -82,7 +81,7 @@ std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mi
                           std::vector<block> const& blocks, int rank, int iteration,
                           Reducer const& reducer) {
   auto const kind = request.algorithms.collective;
-  if (kind == collective::barrier) return 0;
+  if (!moves_data(kind)) return 0;
   int const source = source_of(request.algorithms.algorithms[0].source, kind, rank);
   if (source < 0) return 0;
   auto const ranks = static_cast<int>(blocks.size());
@@ -152,8 +151,7 @@ template <class Ranks, class T, class Reducer>
 perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   using clock = std::chrono::steady_clock;
   int const ranks = request.algorithms.algorithms[0].source.rank_count;
-  bool const is_cut = has_input_blocks(request.algorithms.collective) ||
-                      has_output_blocks(request.algorithms.collective);
+  bool const is_cut = has_blocks(request.algorithms.collective);
   std::size_t const elements = request.bytes / sizeof(T);
   std::size_t const count = elements / (is_cut ? static_cast<std::size_t>(ranks) : 1);
   auto const blocks = perf_blocks(request, elements, count);
@@ -227,10 +225,9 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   if (result.seconds > 0) {
     double const n = ranks;
     result.algbw = static_cast<double>(result.bytes) / result.seconds;
-    result.busbw =
-        result.algbw * (request.algorithms.collective == collective::all_reduce ? 2 * (n - 1) / n
-                        : is_cut                                                ? (n - 1) / n
-                                                                                : 1);
+    result.busbw = result.algbw * (has_both_phases(request.algorithms.collective) ? 2 * (n - 1) / n
+                                   : is_cut                                       ? (n - 1) / n
+                                                                                  : 1);
   }
   return result;
 }

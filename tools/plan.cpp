@@ -87,9 +87,9 @@ void print_plan(topology const& machine, plan const& p) {
   std::printf("trees        %zu, height %d\n\n", p.trees.size(), max_height(p));
   std::printf("  %4s %5s %10s %7s %6s  %s\n", "tree", "root", "weight", "share", "height", "edges");
   constexpr std::size_t most_paths = 256;  // an all-to-all has hundreds
-  auto const eager =
+  auto const printed =
       is_point_to_point(p.collective) ? std::min(most_paths, p.trees.size()) : p.trees.size();
-  for (std::size_t i = 0; i < eager; ++i) {
+  for (std::size_t i = 0; i < printed; ++i) {
     auto const& t = p.trees[i];
     std::printf("  %4zu %5d %10s %6.2f%% %6d ", i, t.root, t.weight.to_text().c_str(),
                 moves_data ? 100 * (t.weight / p.rate).to_double() : 0, height(t));
@@ -97,8 +97,8 @@ void print_plan(topology const& machine, plan const& p) {
     if (!t.broadcast.empty()) std::printf(" down: %s", edges_text(t.broadcast).c_str());
     std::printf("\n");
   }
-  if (eager < p.trees.size()) {
-    std::printf("  and %zu more, which --out writes\n", p.trees.size() - eager);
+  if (printed < p.trees.size()) {
+    std::printf("  and %zu more, which --out writes\n", p.trees.size() - printed);
   }
   std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");
   auto const view = detail::member_view(machine, p);
@@ -207,8 +207,7 @@ void run_plan(plan_arguments const& options) {
   auto const p =
       hinted ? plan_with_hints(machine, links, request) : checked_plan(machine, links, request);
   print_plan(machine, p);
-  bool const has_baselines =
-      !is_point_to_point(p.collective) && p.collective != collective::barrier;
+  bool const has_baselines = has_spanning_trees(p.collective);
   if (!p.trees.empty() && has_baselines && !hinted) {
     print_comparison(machine, p, options.compare);
   }

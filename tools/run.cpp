@@ -45,10 +45,10 @@ void add_run_command(CLI::App& app) {
   auto options = std::make_shared<run_options>();
   auto* command = app.add_subcommand(
       "run",
-      "Start a program in several processes of this machine that are the ranks of one "
-      "communicator:\n"
-      "blink run -n 4 -- PROGRAM ARGUMENTS. In the program, `blink::process_communicator comm;` "
-      "joins.\n"
+      "Start a program in several processes of this machine "
+      "that are the ranks of one communicator:\n"
+      "blink run -n 4 -- PROGRAM ARGUMENTS. In the program, "
+      "`blink::process_communicator comm;` joins.\n"
       "Ends with the status of the first rank that fails; the others are stopped then.");
   command->add_option("-n,--ranks", options->rank_count, "number of processes")
       ->check(CLI::Range(1, 1 << 14))

@@ -81,7 +81,7 @@ std::vector<collective> read_collectives(std::string const& text) {
   for (;;) {
     auto const end = text.find(',', begin);
     auto const kind = read_collective(text.substr(begin, end - begin));
-    if (kind == collective::barrier || kind == collective::permute) {
+    if (!moves_data(kind) || kind == collective::permute) {
       throw input_error("--collective " + std::string(to_text(kind)) +
                         ": it has one algorithm, expected a collective with several");
     }
@@ -150,8 +150,8 @@ void add_tune_command(CLI::App& app) {
   auto options = std::make_shared<tune_options>();
   auto* command = app.add_subcommand(
       "tune",
-      "Measure the algorithms of a collective among threads of this machine, or among processes "
-      "under\n"
+      "Measure the algorithms of a collective among threads of this machine, "
+      "or among processes under\n"
       "`blink run`, and print the fastest one for each size. The written table is for\n"
       "`read_tuning_file` and `blink perf --tuning`.");
   command

@@ -11,7 +11,7 @@
 #include <vector>
 
 // Test folders may be compiled as one source.
-namespace rotations_test { namespace {
+namespace symmetries_test { namespace {
 
 using namespace blink;
 
@@ -75,4 +75,4 @@ TEST(symmetries, none_where_ranks_differ) {
   }
 }
 
-}}  // namespace rotations_test
+}}  // namespace symmetries_test

@@ -25,7 +25,7 @@ bool is_right(blink::schedule const& plan, blink::collective kind) {
   blink_test::emulated_device<Transport, Protocol> device(plan, how);
   for (std::size_t const count : {301U, 64U}) {
     for (bool const is_in_place : {false, true}) {
-      if (is_in_place && blink::detail::sends_and_receives(kind)) continue;  // from a copy
+      if (is_in_place && blink::sends_and_receives(kind)) continue;  // from a copy
       auto const wrong =
           device.template run<float>({kind, count, is_in_place, 0, count}, blink::sum{});
       if (wrong.empty()) continue;

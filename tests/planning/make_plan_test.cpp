@@ -34,21 +34,21 @@ bool strongly_connected(test::capacity_matrix const& matrix) {
 void expect_optimal(test::capacity_matrix const& matrix, bool symmetric) {
   auto const machine = test::direct_machine(matrix);
   auto const n = static_cast<int>(matrix.size());
-  auto turned = matrix;
+  auto transposed = matrix;
   for (std::size_t i = 0; i < matrix.size(); ++i) {
-    for (std::size_t j = 0; j < matrix.size(); ++j) turned[j][i] = matrix[i][j];
+    for (std::size_t j = 0; j < matrix.size(); ++j) transposed[j][i] = matrix[i][j];
   }
   for (int root = 0; root < n; ++root) {
     auto const r = static_cast<std::size_t>(root);
     EXPECT_EQ(sound_plan(machine, {collective::broadcast, root, "exact"}).rate,
               test::best_broadcast(matrix, r));
     EXPECT_EQ(sound_plan(machine, {collective::reduce, root, "exact"}).rate,
-              test::best_broadcast(turned, r));
+              test::best_broadcast(transposed, r));
   }
   EXPECT_EQ(sound_plan(machine, {collective::all_gather, {}, "exact"}).rate,
             test::best_all_gather(matrix));
   EXPECT_EQ(sound_plan(machine, {collective::reduce_scatter, {}, "exact"}).rate,
-            test::best_all_gather(turned));
+            test::best_all_gather(transposed));
   auto const all_reduce = sound_plan(machine, {collective::all_reduce, {}, "exact"});
   if (symmetric) {
     EXPECT_EQ(all_reduce.rate, test::best_symmetric_all_reduce(matrix));

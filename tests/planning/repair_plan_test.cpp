@@ -84,7 +84,7 @@ TEST(repair_plan, ranks_lost_and_added) {
   auto const machine = machines::dgx1v();
   std::vector<int> all(8);
   std::iota(all.begin(), all.end(), 0);
-  int anew = 0;
+  int from_scratch = 0;
   for (auto const kind : kinds) {
     auto const whole = make_plan(machine, {kind, {}, "exact"});
     for (int const lost : all) {
@@ -97,15 +97,15 @@ TEST(repair_plan, ranks_lost_and_added) {
       auto const more = sound_repair(machine, make_plan(part, {kind, {}, "exact"}));
       EXPECT_EQ(more.difference.ranks_added, std::vector<int>{lost});
       if (kind == collective::all_reduce) continue;
-      anew +=
-          (fewer.algorithm == repair_algorithm::anew) + (more.algorithm == repair_algorithm::anew);
+      from_scratch += (fewer.algorithm == repair_algorithm::from_scratch) +
+                      (more.algorithm == repair_algorithm::from_scratch);
     }
   }
-  EXPECT_LE(anew, 6);  // of 64
+  EXPECT_LE(from_scratch, 6);  // of 64
 }
 
 TEST(repair_plan, random_machines_with_switches) {
-  int cases = 0, anew = 0;
+  int cases = 0, from_scratch = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
     auto const machine = test::make_random_duplex_machine(seed, 4 + seed % 4, seed % 3, 8);
@@ -117,17 +117,17 @@ TEST(repair_plan, random_machines_with_switches) {
     try {
       auto const result = sound_repair(changed, old);
       ++cases;
-      anew += result.algorithm == repair_algorithm::anew;
+      from_scratch += result.algorithm == repair_algorithm::from_scratch;
     } catch (planning_error const&) {  // the link was a bridge
       EXPECT_THROW((void)make_plan(changed, {kind, {}, "exact"}), planning_error);
     }
   }
   EXPECT_GE(cases, 30);
-  EXPECT_LE(10 * anew, 2 * cases);
+  EXPECT_LE(10 * from_scratch, 2 * cases);
 }
 
 TEST(repair_plan, random_ranks_lost_and_added) {
-  int cases = 0, anew = 0;
+  int cases = 0, from_scratch = 0;
   for (unsigned seed = 0; seed < 48; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto const machine = test::make_random_duplex_machine(seed, 5 + seed % 4, seed % 3, 10);
@@ -147,13 +147,13 @@ TEST(repair_plan, random_ranks_lost_and_added) {
       EXPECT_EQ(grown.difference.ranks_added, std::vector<int>{lost});
       if (kind == collective::all_reduce) continue;
       cases += 2;
-      anew += (shrunk.algorithm == repair_algorithm::anew) +
-              (grown.algorithm == repair_algorithm::anew);
+      from_scratch += (shrunk.algorithm == repair_algorithm::from_scratch) +
+                      (grown.algorithm == repair_algorithm::from_scratch);
     } catch (planning_error const&) {  // the rank was a bridge
     }
   }
   EXPECT_GE(cases, 30);
-  EXPECT_LE(2 * anew, cases);
+  EXPECT_LE(2 * from_scratch, cases);
 }
 
 /// A plan that lost some rate to switches with an egress excess may lose some again.
@@ -181,7 +181,7 @@ TEST(repair_plan, nothing_changed_keeps_everything) {
       auto const old = make_plan(machine, {kind, {}, "exact"});
       auto const result = sound_repair(machine, old);
       SCOPED_TRACE(machine.name + " " + std::string(to_text(kind)));
-      if (result.algorithm == repair_algorithm::anew) continue;
+      if (result.algorithm == repair_algorithm::from_scratch) continue;
       EXPECT_TRUE(result.difference.links_left.empty());
       EXPECT_EQ(result.difference.kept.size() + result.difference.reweighted.size(),
                 result.plan.trees.size());

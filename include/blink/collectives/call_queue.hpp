@@ -129,7 +129,7 @@ class call_queue {
             class Reducer = detail::no_reducer>
   [[nodiscard]] queued_call make(collective kind, Source&& trees, T const* input, T* output,
                                  std::vector<block> const& blocks, Reducer const& reduce = {}) {
-    expects(kind == collective::all_gather || kind == collective::reduce_scatter,
+    expects(has_equal_roots(kind),
             "call_queue: blocks of unequal sizes with another collective, expected all_gather or "
             "reduce_scatter");
     expect_reducer<Reducer>(kind);
@@ -198,10 +198,10 @@ class call_queue {
   template <class Reducer>
   static void expect_reducer(collective kind) {
     static_assert(std::is_copy_constructible_v<Reducer>);
-    expects(has_reduce_phase(kind) == !std::is_same_v<Reducer, detail::no_reducer> ||
-                kind == collective::barrier,
-            "call_queue: a collective that reduces and no reducer, or the reverse, expected both "
-            "or neither");
+    expects(
+        has_reduce_phase(kind) == !std::is_same_v<Reducer, detail::no_reducer> || !moves_data(kind),
+        "call_queue: a collective that reduces and no reducer, or the reverse, expected both "
+        "or neither");
   }
   // The queue's thread may be using the communicator, which takes one thread at a time.
   template <class Source>

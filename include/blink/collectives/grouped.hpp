@@ -53,8 +53,7 @@ class grouped_call final : public staged_call {
         use_(use_of(prepared.tables().tasks(comm.rank(), kind))) {
     expects(comm.group().size() == 1,
             "grouped: the communicator's group has several threads, expected one");
-    expects(kind != collective::barrier,
-            "grouped: a barrier has no buffers, expected another collective");
+    expects(moves_data(kind), "grouped: a barrier has no buffers, expected another collective");
     prepared.expect_carries(kind);
     buffer_part<T> const* largest = nullptr;
     std::vector<memory_range> ranges;

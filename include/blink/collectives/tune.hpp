@@ -71,7 +71,7 @@ struct tuning_result {
 template <communicator Comm>
 [[nodiscard]] tuning_result tune(Comm& comm, collective kind, std::vector<algorithm> algorithms,
                                  tuning_options const& options = {}) {
-  expects(kind != collective::barrier, "tune: a barrier has one size, expected another collective");
+  expects(moves_data(kind), "tune: a barrier has one size, expected another collective");
   expects(comm.group().size() == 1,
           "tune: the communicator's group has several threads, expected one");
   expects(options.first_bytes >= 1 && options.first_bytes <= options.last_bytes &&

@@ -119,7 +119,7 @@ class picture_writer {
   }
 
   /// Draws the links below the trees, wider with their capacity.
-  void draw_capacity(std::pair<int, int> ends, connection const& here) {
+  void draw_capacity(std::pair<int, int> ends, joined_pair const& here) {
     double const share = (std::max(here.capacity_forth, here.capacity_back) / largest_).to_double();
     auto const [a, b] = segment(ends, 0, here.strands.empty() ? 0 : node_radius + 2);
     double const strands = static_cast<double>(here.strands.size()) * strand_step;
@@ -129,7 +129,7 @@ class picture_writer {
   }
 
   /// Draws the trees of two joined nodes side by side, with a head for each direction of data.
-  void draw_strands(std::pair<int, int> ends, connection const& here) {
+  void draw_strands(std::pair<int, int> ends, joined_pair const& here) {
     for (std::size_t i = 0; i < here.strands.size(); ++i) {
       auto const& one = here.strands[i];
       double const aside =
@@ -225,7 +225,7 @@ class picture_writer {
   }
 
   /// Writes load/capacity: once if both directions agree, else each near the node that it leaves.
-  void draw_numbers(std::pair<int, int> ends, connection const& here) {
+  void draw_numbers(std::pair<int, int> ends, joined_pair const& here) {
     auto const number = [&](rational const& load, rational const& capacity) {
       return plan_.trees.empty() ? short_text(capacity)
                                  : short_text(load) + "/" + short_text(capacity);

@@ -64,13 +64,13 @@ struct mscclpp_result {
   expects(options.unit_bytes > 0 && options.unit_bytes % 16 == 0,
           "make_mscclpp_program: expected units of a multiple of 16 bytes");
   detail::require_writable(machine, plan);
-  if (plan.collective == collective::gather || plan.collective == collective::scatter) {
+  if (has_blocks(plan.collective) && has_root(plan.collective)) {
     throw planning_error("MSCCL++ has no " + std::string(to_text(plan.collective)) +
                          ": every rank's input and output must have chunks");
   }
   int const ranks = static_cast<int>(plan.ranks.size());
   detail::chunk_rounding const rounding(machine, plan);
-  bool const cut_by_ranks = has_equal_roots(plan.collective) || is_point_to_point(plan.collective);
+  bool const cut_by_ranks = has_blocks(plan.collective);
   auto const shares = rounding(std::max(1, options.most_chunks / (cut_by_ranks ? ranks : 1)));
   auto const part = shares.of_part * options.instances;
   if (part * ranks > std::numeric_limits<int>::max()) {
@@ -82,7 +82,7 @@ struct mscclpp_result {
   auto& program = result.program;
   program.name = "blink " + std::string(to_text(plan.collective)) + " " + plan.planner;
   program.collective = plan.collective;
-  program.in_place = options.in_place && plan.collective != collective::all_to_all;
+  program.in_place = options.in_place && !sends_and_receives(plan.collective);
   program.unit_bytes = options.unit_bytes;
   program.ranks.resize(static_cast<std::size_t>(ranks));
 
@@ -108,7 +108,7 @@ struct mscclpp_result {
     }
   }
   std::optional<int> root;
-  if (plan.collective == collective::broadcast) root = layout.rank_of(plan.trees.front().root);
+  if (has_root(plan.collective)) root = layout.rank_of(plan.trees.front().root);
   for (int r = 0; r < ranks; ++r) {
     auto& rank = program.ranks[static_cast<std::size_t>(r)];
     auto const chunks = static_cast<int>(cut_by_ranks ? part * ranks : part);

@@ -81,73 +81,28 @@ class program_layout {
     int const ranks = static_cast<int>(plan_->ranks.size());
     auto const input = [](int at) { return chunk_place{step_buffer::input, at}; };
     auto const output = [](int at) { return chunk_place{step_buffer::output, at}; };
+    auto const kind = plan_->collective;
     int const root = result.root;
-    int const to = part.to < 0 ? -1 : rank_of(part.to);
+    bool const has_one_receiver = is_point_to_point(kind);
+    int const to = has_one_receiver ? rank_of(part.to) : root;
+    // A flow has one sender, its root, and one receiver. In other trees, all ranks contribute or
+    // get the result, or the root does.
+    auto const read = input(has_input_blocks(kind) ? to * part_ + chunk : chunk);
+    auto const written = output(has_output_blocks(kind) ? root * part_ + chunk : chunk);
     for (int rank = 0; rank < ranks; ++rank) {
-      switch (plan_->collective) {
-        case collective::all_reduce:
-          result.own[rank] = input(chunk);
-          result.store[rank] = output(chunk);
-          break;
-        case collective::broadcast:
-          result.store[rank] = output(chunk);
-          break;
-        case collective::reduce:
-          result.own[rank] = input(chunk);
-          break;
-        case collective::all_gather:
-          result.store[rank] = output(root * part_ + chunk);
-          break;
-        case collective::reduce_scatter:
-          result.own[rank] = input(root * part_ + chunk);
-          break;
-        default:
-          break;
-      }
-    }
-    switch (plan_->collective) {
-      case collective::broadcast:
-      case collective::all_gather:
-        result.own[root] = input(chunk);
-        break;
-      case collective::reduce:
-      case collective::reduce_scatter:
-        result.store[root] = output(chunk);
-        break;
-      case collective::gather:
-        result.own[root] = input(chunk);
-        result.store[to] = output(root * part_ + chunk);
-        break;
-      case collective::scatter:
-        result.own[root] = input(to * part_ + chunk);
-        result.store[to] = output(chunk);
-        break;
-      case collective::all_to_all:
-        result.own[root] = input(to * part_ + chunk);
-        result.store[to] = output(root * part_ + chunk);
-        break;
-      default:
-        break;
+      if (rank == root || has_reduce_phase(kind)) result.own[rank] = read;
+      bool const stores = has_broadcast_phase(kind) && !has_one_receiver;
+      if (rank == to || stores) result.store[rank] = written;
     }
     return result;
   }
 
   /// The chunk that stays on its rank: input to output chunk; nothing if no chunk stays.
   [[nodiscard]] std::optional<std::pair<int, int>> stays(int rank, std::optional<int> root) const {
-    switch (plan_->collective) {
-      case collective::all_gather:
-        return std::pair(0, rank * part_);
-      case collective::all_to_all:
-        return std::pair(rank * part_, rank * part_);
-      case collective::broadcast:
-        return rank == root ? std::optional(std::pair(0, 0)) : std::nullopt;
-      case collective::gather:
-        return rank == root ? std::optional(std::pair(0, rank * part_)) : std::nullopt;
-      case collective::scatter:
-        return rank == root ? std::optional(std::pair(rank * part_, 0)) : std::nullopt;
-      default:
-        return std::nullopt;
-    }
+    auto const kind = plan_->collective;
+    if (has_reduce_phase(kind) || (has_root(kind) && rank != root)) return std::nullopt;
+    return std::pair(has_input_blocks(kind) ? rank * part_ : 0,
+                     has_output_blocks(kind) ? rank * part_ : 0);
   }
 
  private:
@@ -163,8 +118,7 @@ inline void require_writable(topology const& machine, plan const& plan) {
                          std::to_string(plan.ranks.size()) + " and " +
                          std::to_string(plan.trees.size()));
   }
-  if (plan.collective == collective::barrier || plan.collective == collective::permute ||
-      plan.collective == collective::send_to_next) {
+  if (!moves_data(plan.collective) || is_permutation(plan.collective)) {
     throw planning_error("step programs have no " + std::string(to_text(plan.collective)));
   }
   if (!plan.shares.empty()) {
@@ -238,7 +192,7 @@ inline void require_limits(step_program const& program, step_program_limits cons
   detail::require_writable(machine, plan);
   int const ranks = static_cast<int>(plan.ranks.size());
   detail::chunk_rounding const rounding(machine, plan);
-  bool const cut_by_ranks = has_equal_roots(plan.collective) || is_point_to_point(plan.collective);
+  bool const cut_by_ranks = has_blocks(plan.collective);
   auto const most = std::max(1, options.most_chunks / (cut_by_ranks ? ranks : 1));
   auto const shares = rounding(most);
 
@@ -248,8 +202,7 @@ inline void require_limits(step_program const& program, step_program_limits cons
   auto const part = shares.of_part * options.instances;
   // Gather and scatter count the chunks of one rank, all other collectives those of the whole
   // buffer.
-  bool const counts_all = cut_by_ranks && plan.collective != collective::gather &&
-                          plan.collective != collective::scatter;
+  bool const counts_all = cut_by_ranks && !has_root(plan.collective);
   if (part * ranks > std::numeric_limits<int>::max()) {
     throw planning_error(std::to_string(options.instances) + " instances are too many");
   }
@@ -257,15 +210,13 @@ inline void require_limits(step_program const& program, step_program_limits cons
   program.name = "blink " + std::string(to_text(plan.collective)) + " " + plan.planner;
   program.collective = plan.collective;
   program.chunk_count = static_cast<int>(counts_all ? part * ranks : part);
-  program.runs_in_place = plan.collective != collective::all_to_all;
+  program.runs_in_place = !sends_and_receives(plan.collective);
 
   detail::program_layout const layout(plan, static_cast<int>(part));
   auto const& first = plan.trees.front();
-  if (plan.collective == collective::broadcast || plan.collective == collective::reduce ||
-      plan.collective == collective::scatter) {
-    program.root = layout.rank_of(first.root);
-  } else if (plan.collective == collective::gather) {
-    program.root = layout.rank_of(rounding.parts().front().to);
+  if (has_root(plan.collective)) {
+    bool const is_end = is_point_to_point(plan.collective) && is_to_root(plan.collective);
+    program.root = layout.rank_of(is_end ? rounding.parts().front().to : first.root);
   }
   auto const trees_of = [&](int instance) {
     std::vector<detail::carried_tree> trees;

@@ -46,7 +46,7 @@ struct program_load {
     return machine.nodes[static_cast<std::size_t>(positions[rank])].id;
   };
   bool const counts_one_rank =
-      program.collective == collective::gather || program.collective == collective::scatter;
+      program.collective && has_blocks(*program.collective) && has_root(*program.collective);
   auto const buffer = static_cast<std::int64_t>(program.chunk_count) *
                       (counts_one_rank ? std::ssize(program.ranks) : 1);
   std::map<std::pair<std::size_t, std::size_t>, std::int64_t> sent;

@@ -251,25 +251,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// Throws: input_error with file, line, element and the expected value.
 [[nodiscard]] inline step_program read_msccl_xml(std::string_view text, std::string const& file) {
   detail::xml_source const from{text, file};
-  if (auto const zero = text.find('\0'); zero != std::string_view::npos) {
-    detail::fail_at(file, from.line_of(static_cast<std::ptrdiff_t>(zero)),
-                    "a zero byte, expected XML text");
-  }
   pugi::xml_document document;
-  auto const parsed =
-      document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
-  if (!parsed) {
-    detail::fail_at(file, from.line_of(parsed.offset),
-                    std::string("not well-formed XML, or cut short: ") + parsed.description());
-  }
-  auto const root = document.document_element();
-  detail::xml_element const algo(from, root);
-  if (std::string_view(root.name()) != "algo") {
-    algo.fail("expected the element <algo> of an MSCCL algorithm");
-  }
-  for (auto const beside : document.children()) {
-    if (beside != root) detail::xml_element(from, beside).fail("expected nothing beside <algo>");
-  }
+  auto const algo =
+      detail::open_xml(from, document, "algo", "expected the element <algo> of an MSCCL algorithm");
   return detail::msccl_reader().read(algo);
 }
 

@@ -148,22 +148,24 @@ struct chunk_counts {
   int output = 0;
 };
 
+/// The number of chunks of one rank's part of a buffer. Gather and scatter count them, all other
+/// collectives count the chunks of the whole buffer.
+[[nodiscard]] constexpr int block_chunks(collective kind, int chunk_count, int rank_count) {
+  return has_root(kind) ? chunk_count : chunk_count / rank_count;
+}
+
 /// The number of chunks of a rank's buffers.
 /// Pre: the number of ranks divides `chunk_count` where the collective cuts the buffer by ranks.
 [[nodiscard]] constexpr chunk_counts chunks_of(collective kind, int chunk_count, int rank_count,
                                                bool is_root) {
-  switch (kind) {
-    case collective::all_gather:
-      return {chunk_count / rank_count, chunk_count};
-    case collective::reduce_scatter:
-      return {chunk_count, chunk_count / rank_count};
-    case collective::gather:
-      return {chunk_count, is_root ? chunk_count * rank_count : 0};
-    case collective::scatter:
-      return {is_root ? chunk_count * rank_count : 0, chunk_count};
-    default:
-      return {chunk_count, chunk_count};
-  }
+  if (!has_blocks(kind)) return {chunk_count, chunk_count};
+  int const whole = has_root(kind) ? chunk_count * rank_count : chunk_count;
+  int const block = block_chunks(kind, chunk_count, rank_count);
+  chunk_counts result{has_input_blocks(kind) ? whole : block,
+                      has_output_blocks(kind) ? whole : block};
+  if (is_from_root(kind) && !is_root) result.input = 0;
+  if (is_to_root(kind) && !is_root) result.output = 0;
+  return result;
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -145,19 +145,11 @@ class mscclpp_rank_writer {
   int unit_bytes_;
 };
 
-[[nodiscard]] inline std::string_view mscclpp_name(collective kind) {
-  switch (kind) {
-    case collective::all_reduce:
-      return "allreduce";
-    case collective::all_gather:
-      return "allgather";
-    case collective::reduce_scatter:
-      return "reducescatter";
-    case collective::all_to_all:
-      return "alltoall";
-    default:
-      return to_text(kind);
-  }
+/// The name of a collective in MSCCL++'s files: the library's without "_".
+[[nodiscard]] inline std::string mscclpp_name(collective kind) {
+  std::string name(to_text(kind));
+  std::erase(name, '_');
+  return name;
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

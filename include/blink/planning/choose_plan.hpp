@@ -59,7 +59,7 @@ struct plan_candidates {
     request.planner = std::string(name);
     try {
       auto p = make_plan(machine, request);
-      if (!p.trees.empty() && (detail::has_one_root(request.collective))) {
+      if (!p.trees.empty() && has_one_root(request.collective)) {
         request.root = p.trees.front().root;
       }
       auto cost = cost_of(machine, p, parameters);

@@ -33,22 +33,22 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The way in which a plan was repaired.
 enum class repair_algorithm : std::uint8_t {
-  reweighted,  ///< the old trees with other weights; the old certificate still proves the rate
-  mended,      ///< most old trees, and new ones in the room that they leave
-  anew,        ///< planned from the start
+  reweighted,    ///< the old trees with other weights; the old certificate still proves the rate
+  mended,        ///< most old trees, and new ones in the room that they leave
+  from_scratch,  ///< planned from the start
 };
 
 [[nodiscard]] constexpr char const* to_text(repair_algorithm algorithm) {
   return algorithm == repair_algorithm::reweighted ? "reweighted"
          : algorithm == repair_algorithm::mended   ? "mended"
-                                                   : "planned anew";
+                                                   : "planned from the start";
 }
 
 /// A plan for a changed machine, as good as a fresh one, and how it differs from the old one.
 struct repaired_plan {
   blink::plan plan;
   plan_difference difference;
-  repair_algorithm algorithm = repair_algorithm::anew;
+  repair_algorithm algorithm = repair_algorithm::from_scratch;
   std::string reason;  ///< why it was planned from the start
 };
 
@@ -124,7 +124,7 @@ namespace detail {
 }
 
 /// The plan with every tree reversed: edges towards the root lead away from it.
-[[nodiscard]] inline plan turned_trees(plan p) {
+[[nodiscard]] inline plan reversed_trees(plan p) {
   for (auto& t : p.trees) {
     std::swap(t.reduce, t.broadcast);
     for (auto* phase : {&t.reduce, &t.broadcast}) {
@@ -159,7 +159,7 @@ namespace detail {
 /// Throws:  as `make_plan`; input_error for plans of few-member trees.
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
   validate(machine);
-  if (is_point_to_point(old.collective) || old.collective == collective::barrier) {
+  if (!has_spanning_trees(old.collective)) {
     throw input_error("repair: expected a plan of spanning trees, found " +
                       std::string(to_text(old.collective)));
   }
@@ -173,7 +173,7 @@ namespace detail {
     if (std::ranges::count(old.forwarding_ranks, n.id) != 0) n.kind = node_kind::switch_node;
   }
   plan_request request{old.collective};
-  bool const one_root = detail::has_one_root(old.collective);
+  bool const one_root = has_one_root(old.collective);
   std::vector<std::int64_t> shares;
   if (!old.shares.empty()) {
     for (int const at : machine.rank_positions()) {
@@ -204,26 +204,26 @@ namespace detail {
     result.algorithm = algorithm;
     return std::move(result);
   };
-  auto const anew = [&](std::string reason) {
+  auto const from_scratch = [&](std::string reason) {
     result.reason = std::move(reason);
     // A plan that lost some rate to unbalanced switches may lose some again.
     request.constraints.balance_switches = shares.empty() && old.rate < old.bound;
-    return finish(make_plan(machine, request), repair_algorithm::anew);
+    return finish(make_plan(machine, request), repair_algorithm::from_scratch);
   };
-  if (machine.rank_positions().size() < 2 || old.trees.empty()) return anew("one rank");
-  if (root_lost) return anew("the root is lost");
+  if (machine.rank_positions().size() < 2 || old.trees.empty()) return from_scratch("one rank");
+  if (root_lost) return from_scratch("the root is lost");
 
   if (shares.empty()) {
     if (auto p = detail::reweighted_plan(machine, old)) {
       return finish(std::move(*p), repair_algorithm::reweighted);
     }
   }
-  if (old.collective == collective::all_reduce) {
-    return anew("other weights of the old trees do not reach the optimum");
+  if (has_both_phases(old.collective)) {
+    return from_scratch("other weights of the old trees do not reach the optimum");
   }
   auto const kind = detail::forward_collective(old.collective);
-  bool const turned = kind != old.collective;
-  auto const forward = turned ? detail::reversed(machine) : machine;
+  bool const is_reversed = kind != old.collective;
+  auto const forward = is_reversed ? detail::reversed(machine) : machine;
   auto target = detail::empty_plan(forward, {kind});
   if (has_equal_roots(kind)) {
     target = detail::plan_of_shares(forward, {kind}, detail::reduced_shares(forward, shares));
@@ -231,13 +231,13 @@ namespace detail {
     auto proven = prove_bound(forward, kind, *request.root);
     target.bound = proven.bound;
     target.proof = std::move(proven.proof);
-    if (target.bound == rational(0)) return anew("the ranks are not connected");
+    if (target.bound == rational(0)) return from_scratch("the ranks are not connected");
   }
   auto demand = detail::demand_at_bound(target, request.root.value_or(0));
-  auto p = detail::mended_plan(forward, turned ? detail::turned_trees(old) : old, std::move(target),
-                               std::move(demand));
-  if (!p) return anew("the old trees stand in the way of the optimum");
-  if (turned) p = detail::reversed(std::move(*p), machine);
+  auto p = detail::mended_plan(forward, is_reversed ? detail::reversed_trees(old) : old,
+                               std::move(target), std::move(demand));
+  if (!p) return from_scratch("the old trees stand in the way of the optimum");
+  if (is_reversed) p = detail::reversed(std::move(*p), machine);
   return finish(std::move(*p), repair_algorithm::mended);
 }
 

@@ -29,8 +29,8 @@ class small_float {
 
   /// Rounds up or down at random so that the mean is kept, by 32 random bits.
   ///
-  /// Error:  the mean of many results is off by at most 2^-8 of the smallest number, for values
-  /// below it.
+  /// Error: the mean of many results is off by at most 2^-8 of the smallest number, for values
+  ///        below it.
   [[nodiscard]] BLINK_HOST_DEVICE static constexpr small_float at_random(float value,
                                                                          std::uint32_t random) {
     auto const bits = __builtin_bit_cast(std::uint32_t, value);

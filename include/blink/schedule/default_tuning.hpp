@@ -67,8 +67,7 @@ template <class = when_used>
 [[nodiscard]] schedule default_schedule(collective kind, int rank_count, int root = 0) {
   constexpr int few = 8;
   auto const algorithms = default_algorithms(kind, rank_count, root);
-  bool const is_rooted = kind == collective::broadcast || kind == collective::reduce;
-  return algorithms[is_rooted && rank_count > few ? 1 : 0].source;
+  return algorithms[has_one_root(kind) && rank_count > few ? 1 : 0].source;
 }
 
 /// The properties of a transport that decide which algorithm is the fastest.

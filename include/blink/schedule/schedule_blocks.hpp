@@ -35,8 +35,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// does so if it combines at another rank than the one that gets the result.
 [[nodiscard]] inline bool has_broadcast_phase(schedule const& source, schedule_tree const& tree,
                                               collective kind) {
-  return has_broadcast_phase(source, kind) ||
-         (kind == collective::reduce && !tree.receivers.empty());
+  return has_broadcast_phase(source, kind) || (is_to_root(kind) && !tree.receivers.empty());
 }
 
 /// The rank that gets the result of a tree in a reduce.
@@ -48,15 +47,15 @@ namespace blink { inline namespace BLINK_ABI {
 template <class = when_used>
 [[nodiscard]] int root_of(schedule const& source, collective kind) {
   auto const& first = source.trees[0];
-  if (kind == collective::reduce) return reduce_end(first);
-  return kind == collective::gather ? flow_end(first) : first.root;
+  return is_to_root(kind) ? reduce_end(first) : first.root;
 }
 
 /// The number of the block that a tree carries a part of. Trees with equal numbers share one block
 /// of a buffer, in the order listed and in proportion to their weights.
 ///
-/// broadcast, reduce, all_reduce, barrier: one block. all_gather, reduce_scatter, one-shot
-/// all_reduce: one for each root. Flows: one for each pair of a sender and its receiver.
+/// - broadcast, reduce, all_reduce, barrier: one block
+/// - all_gather, reduce_scatter, one-shot all_reduce: one for each root
+/// - flows: one for each pair of a sender and its receiver
 template <class = when_used>
 [[nodiscard]] std::size_t block_number(schedule const& source, schedule_tree const& tree,
                                        collective kind) {
@@ -108,19 +107,7 @@ template <class Fail>
 BLINK_COLD void validate_flows(schedule const& source, collective kind,
                                std::vector<std::uint64_t> const& weight, Fail const& fail) {
   auto const ranks = static_cast<std::size_t>(source.rank_count);
-  auto const& first = source.trees[0];
-  auto const wants = [&](std::size_t from, std::size_t to) {
-    switch (kind) {
-      case collective::gather:
-        return static_cast<int>(to) == flow_end(first);
-      case collective::scatter:
-        return static_cast<int>(from) == first.root;
-      case collective::send_to_next:
-        return from + 1 == to;
-      default:
-        return true;
-    }
-  };
+  int const root = root_of(source, kind);
   std::vector<int> sends(ranks, 0);
   std::vector<int> receives(ranks, 0);
   for (std::size_t from = 0; from < ranks; ++from) {
@@ -131,7 +118,7 @@ BLINK_COLD void validate_flows(schedule const& source, collective kind,
         if (sends[from] != 0) fail({"rank ", from, " sends to two ranks"});
         if (receives[to] != 0) fail({"rank ", to, " receives from two ranks"});
         sends[from] = receives[to] = 1;
-      } else if (wants(from, to)) {
+      } else if (has_flow(kind, static_cast<int>(from), static_cast<int>(to), root)) {
         if (!is_there) {
           fail({"no tree with a weight leads from rank ", from, " to rank ", to});
         }
@@ -245,8 +232,7 @@ template <class = when_used>
     double const through = source.link_bytes_per_second[link] / load[link];
     if (rate == 0 || through < rate) rate = through;
   }
-  bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
-  return is_cut ? rate * source.rank_count : rate;
+  return has_blocks(kind) ? rate * source.rank_count : rate;
 }
 
 }}  // namespace blink::BLINK_ABI

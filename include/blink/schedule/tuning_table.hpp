@@ -64,7 +64,7 @@ template <class = when_used>
   auto const add = [&](int from, int to) {
     result.push_back(static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to));
   };
-  if (kind == collective::broadcast || kind == collective::reduce) add(root_of(source, kind), 0);
+  if (has_one_root(kind)) add(root_of(source, kind), 0);
   if (!is_point_to_point(kind)) return result;
   for (auto const& tree : source.trees) add(tree.root, flow_end(tree));
   for (std::size_t k = 1; k < result.size(); ++k) {  // most schedules name them in order already

@@ -39,12 +39,12 @@ struct simulation_result {
 namespace detail {
 
 /// The state of one tree edge while the chunks of its tree cross it.
-struct simulated_task {
+struct simulated_edge {
   std::vector<std::size_t> route;  // positions of links
   double latency = 0;
   int height = 0;                     // of the subtree below; the highest goes first among equals
-  std::vector<std::size_t> next;      // tasks that need the chunks that arrive here
-  std::vector<std::size_t> previous;  // tasks whose chunks this one needs
+  std::vector<std::size_t> next;      // edges that need the chunks that arrive here
+  std::vector<std::size_t> previous;  // edges whose chunks this one needs
   std::size_t chunks = 0;
   double chunk_bytes = 0;
   std::vector<std::size_t> missing;  // by chunk: arrivals and credits that it still needs
@@ -54,21 +54,21 @@ struct simulated_task {
   bool waiting = true;               // no hand-over is scheduled
 };
 
-/// Adds the tasks of one tree, one for each tree edge. A reduce task needs the tasks below it. A
-/// broadcast task needs the task above it. At the root of an all-reduce it needs all reduce tasks
+/// Adds the edges of one tree, one for each tree edge. A reduce edge needs the edges below it. A
+/// broadcast edge needs the edge above it. At the root of an all-reduce it needs all reduce edges
 /// that end there.
-inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double bytes,
+inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double bytes,
                       double chunk_bytes, timed_links const& links,
                       std::map<std::pair<int, int>, std::size_t> const& number) {
   auto const chunks =
       static_cast<std::size_t>(std::max(1.0, std::ceil(bytes / chunk_bytes - 1e-9)));
-  std::map<int, std::size_t> leaving, entering;  // tasks by their farther end
+  std::map<int, std::size_t> leaving, entering;  // edges by their farther end
   std::vector<std::size_t> into_root;
   for (bool const towards_root : {true, false}) {
     auto const& phase = towards_root ? t.reduce : t.broadcast;
     for (auto const& e : edges_from_root(phase, t.root, towards_root)) {
-      auto const here = tasks.size();
-      auto& l = tasks.emplace_back();
+      auto const here = edges.size();
+      auto& l = edges.emplace_back();
       for (std::size_t i = 0; i + 1 < e.edge->path.size(); ++i) {
         l.latency += link_between(links, e.edge->path[i], e.edge->path[i + 1]).latency_seconds;
         l.route.push_back(number.at({e.edge->path[i], e.edge->path[i + 1]}));
@@ -77,11 +77,11 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
       l.chunks = chunks;
       l.chunk_bytes = bytes / static_cast<double>(chunks);
       auto const feeds = [&](std::size_t from, std::size_t to) {
-        tasks[from].next.push_back(to);
-        tasks[to].previous.push_back(from);
+        edges[from].next.push_back(to);
+        edges[to].previous.push_back(from);
       };
       (towards_root ? leaving : entering)[e.far] = here;
-      if (e.near != t.root) {  // the task nearer to the root exists already
+      if (e.near != t.root) {  // the edge nearer to the root exists already
         towards_root ? feeds(here, leaving.at(e.near)) : feeds(entering.at(e.near), here);
       } else if (towards_root) {
         into_root.push_back(here);
@@ -132,7 +132,7 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
   free_at.assign(rate.size(), 0);
   busy.assign(rate.size(), 0);
 
-  std::vector<detail::simulated_task> tasks;
+  std::vector<detail::simulated_edge> edges;
   double messages = 0;
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
@@ -144,28 +144,28 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
       throw input_error("simulate: more than " + std::to_string(options.most_messages) +
                         " messages, expected fewer bytes or larger chunks");
     }
-    detail::add_tasks(tasks, t, part, chunk_bytes[i], links, number);
+    detail::add_edges(edges, t, part, chunk_bytes[i], links, number);
   }
 
   // Hand-overs by time. Among equals the highest subtree goes first, then the order of the plan.
   using hand_over = std::tuple<double, int, std::size_t>;
   std::priority_queue<hand_over, std::vector<hand_over>, std::greater<>> agenda;
   auto const plan_next = [&](std::size_t at, double ready) {
-    auto& l = tasks[at];
+    auto& l = edges[at];
     l.waiting = false;
     ++l.sent;
     agenda.emplace(std::max(l.free_at, ready) + options.step_seconds, -l.height, at);
   };
-  for (std::size_t at = 0; at < tasks.size(); ++at) {
-    auto& l = tasks[at];
+  for (std::size_t at = 0; at < edges.size(); ++at) {
+    auto& l = edges[at];
     l.missing.assign(l.chunks, l.previous.size());
     for (auto k = options.window; k > 0 && k < l.chunks; ++k) l.missing[k] += l.next.size();
     l.ready.assign(l.chunks, 0);
     if (l.previous.empty()) plan_next(at, 0);
   }
-  // Counts one arrival or credit that a chunk of a task needs.
+  // Counts one arrival or credit that a chunk of an edge needs.
   auto const come = [&](std::size_t at, std::size_t chunk, double when) {
-    auto& l = tasks[at];
+    auto& l = edges[at];
     l.ready[chunk] = std::max(l.ready[chunk], when);
     if (--l.missing[chunk] == 0 && l.waiting && l.sent == chunk) plan_next(at, l.ready[chunk]);
   };
@@ -173,7 +173,7 @@ inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double 
   while (!agenda.empty()) {
     auto const [now, height, at] = agenda.top();
     agenda.pop();
-    auto& l = tasks[at];
+    auto& l = edges[at];
     double done = now;
     for (auto const link : l.route) {
       double const occupied = l.chunk_bytes / rate[link];

@@ -28,16 +28,16 @@ namespace blink { inline namespace BLINK_ABI {
 class link_edge {
  public:
   link_edge() = default;
-  link_edge(struct link const& one) : transport_(&one) {}  // NOLINT: `edges` gives links
-  [[nodiscard]] struct link const& operator*() const { return *transport_; }
-  [[nodiscard]] struct link const* operator->() const { return transport_; }
+  link_edge(struct link const& one) : link_(&one) {}  // NOLINT: `edges` gives links
+  [[nodiscard]] struct link const& operator*() const { return *link_; }
+  [[nodiscard]] struct link const* operator->() const { return link_; }
   friend bool operator==(link_edge const&, link_edge const&) = default;
 
   friend int source(link_edge const& edge, topology const&) { return edge->tail; }
   friend int target(link_edge const& edge, topology const&) { return edge->head; }
 
  private:
-  struct link const* transport_ = nullptr;
+  struct link const* link_ = nullptr;
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -77,7 +77,7 @@ class canonical_search {
   /// of vertices with smaller colours. Returns a number that does not depend on the numbering.
   std::uint64_t refine(std::vector<int>& colours) const {
     auto const n = colours.size();
-    std::vector<std::vector<int>> call_id(n);
+    std::vector<std::vector<int>> label(n);
     std::vector<int> ranked(n);
     std::iota(ranked.begin(), ranked.end(), 0);
     for (std::size_t classes = 0;;) {
@@ -87,16 +87,16 @@ class canonical_search {
           around.push_back({colours[at(w)], out, in});
         }
         std::sort(around.begin(), around.end());
-        call_id[v].assign(1, colours[v]);
+        label[v].assign(1, colours[v]);
         for (auto const& one : around) {
-          call_id[v].insert(call_id[v].end(), one.begin(), one.end());
+          label[v].insert(label[v].end(), one.begin(), one.end());
         }
       }
       std::sort(ranked.begin(), ranked.end(),
-                [&](int a, int b) { return call_id[at(a)] < call_id[at(b)]; });
+                [&](int a, int b) { return label[at(a)] < label[at(b)]; });
       std::size_t found = 0;
       for (std::size_t i = 0; i < n; ++i) {
-        bool const is_same = i > 0 && call_id[at(ranked[i])] == call_id[at(ranked[i - 1])];
+        bool const is_same = i > 0 && label[at(ranked[i])] == label[at(ranked[i - 1])];
         if (!is_same) ++found;
         colours[at(ranked[i])] = is_same ? colours[at(ranked[i - 1])] : static_cast<int>(i);
       }
@@ -105,7 +105,7 @@ class canonical_search {
     }
     std::uint64_t hash = 0xcbf29ce484222325U;
     for (int const v : ranked) {
-      for (int const part : call_id[at(v)]) {
+      for (int const part : label[at(v)]) {
         hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x100000001b3U;
       }
       hash = (hash ^ 0xffU) * 0x100000001b3U;

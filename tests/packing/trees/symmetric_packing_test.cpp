@@ -39,7 +39,7 @@ TEST(symmetric_packing, reaches_the_rate_with_low_trees) {
     auto const rate = all_gather_rate(machine, capacity, ranks).rate_per_root;
     auto const turns = find_symmetries(machine, capacity, ranks);
     ASSERT_TRUE(turns.has_value());
-    auto const trees = pack_rotated_trees(machine, capacity, ranks, *turns, rate);
+    auto const trees = pack_symmetric_trees(machine, capacity, ranks, *turns, rate);
     ASSERT_TRUE(trees.has_value());
     rational sum;
     std::map<std::pair<int, int>, rational> load;

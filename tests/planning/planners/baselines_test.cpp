@@ -56,10 +56,6 @@ int tallest(plan const& p) {
   return result;
 }
 
-bool has_one_root(collective kind) {
-  return kind == collective::broadcast || kind == collective::reduce;
-}
-
 /// Every planner of the list, every collective that the table gives it.
 template <class Names>
 void expect_sound(topology const& machine, Names const& names, std::optional<int> root = {}) {

@@ -32,8 +32,8 @@ struct played_driver {
   std::vector<played_gpu> gpus;
   int sm = 70;
   bool reports_types = true;
-  int fails_at = -1;      ///< the GPU whose calls fail; -1 for none
-  int communicators = 0;  ///< NVML initialised and not yet shut down
+  int fails_at = -1;   ///< the GPU whose calls fail; -1 for none
+  int open_count = 0;  ///< NVML initialised and not yet shut down
 };
 played_driver now;
 
@@ -49,8 +49,8 @@ std::string on_eight_digits(std::string const& id) {
 
 nvml_calls calls() {
   nvml_calls result{};
-  result.init = [] { return ++now.communicators, 0; };
-  result.shutdown = [] { return --now.communicators, 0; };
+  result.init = [] { return ++now.open_count, 0; };
+  result.shutdown = [] { return --now.open_count, 0; };
   result.error_text = [](int) -> char const* { return "GPU is lost"; };
   result.device_count = [](unsigned* count) {
     *count = static_cast<unsigned>(now.gpus.size());
@@ -186,7 +186,7 @@ TEST(read_driver, finds_the_links_of_a_dgx1_v) {
   played_linux const linux_files(8, 2, 4);
   auto const found = read_driver(calls(), linux_files.options());
   EXPECT_EQ(nvlinks_of(found), nvlinks_of(machine));
-  EXPECT_EQ(now.communicators, 0);
+  EXPECT_EQ(now.open_count, 0);
   // Two GPUs share a PCIe switch, and four share a processor.
   std::map<std::string, int> pcie;
   for (auto const& one : found.links) {
@@ -264,7 +264,7 @@ TEST(read_driver, says_what_is_missing) {
   options.bus_ids = {};
   now.fails_at = 3;
   EXPECT_EQ(fault_of(options), "GPU 3, nvmlDeviceGetHandleByIndex: GPU is lost (15)");
-  EXPECT_EQ(now.communicators, 0);
+  EXPECT_EQ(now.open_count, 0);
   now.gpus.clear();
   EXPECT_EQ(fault_of(options), "describe_driver: the driver lists no GPU, expected one or more");
   EXPECT_THROW((void)load_nvml("libthere_is_no_such_library.so"), resource_error);

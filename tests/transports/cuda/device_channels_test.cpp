@@ -74,8 +74,7 @@ std::string random_channels(std::uint64_t seed, std::uint32_t threads_each) {
   auto const channels = 1 + static_cast<std::uint32_t>(below(random, 3));
   auto const made = all.prepare_channels<T, Protocol>(source, channels_of(kind, most, channels));
   auto what = case_of(kind, 0, seed);
-  what.is_in_place =
-      random() % 3 == 0 && !blink::detail::sends_and_receives(kind) && !source.is_one_shot;
+  what.is_in_place = random() % 3 == 0 && !blink::sends_and_receives(kind) && !source.is_one_shot;
   what.offset = random() % 3;
   auto const blocks = 1 + static_cast<std::uint32_t>(random() % channels);
   for (int launch = 0; launch < 2; ++launch) {

@@ -29,7 +29,7 @@ class unequal_blocks {
   ///         address can hold the size of all in elements of `element_bytes` each.
   unequal_blocks(std::string const& name, collective kind, std::vector<block> const& blocks,
                  int rank_count, std::size_t element_bytes, std::size_t unit = 1)
-      : gathers_(kind == collective::all_gather), element_bytes_(element_bytes), unit_(unit) {
+      : gathers_(has_output_blocks(kind)), element_bytes_(element_bytes), unit_(unit) {
     check_blocks(name, blocks, rank_count, element_bytes, true);
     all_bytes_ = end_of(blocks) * element_bytes;
     hash all;

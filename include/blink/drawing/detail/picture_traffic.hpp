@@ -25,8 +25,8 @@ struct strand {
   bool only_reduces = false;  ///< drawn dashed
 };
 
-/// All links between two nodes, of both directions.
-struct connection {
+/// Two joined nodes: all links between them, of both directions.
+struct joined_pair {
   rational capacity_forth, capacity_back;  ///< in units; forth: from the lower position on
   rational load_forth, load_back;
   link_kind kind = link_kind::unknown;  ///< of one of its links
@@ -35,13 +35,13 @@ struct connection {
 
 /// The drawn part of a machine, with the loads of a plan.
 struct picture_traffic {
-  topology drawn;                                     ///< the part of the machine that is drawn
-  std::map<std::pair<int, int>, connection> between;  ///< by positions in `drawn`, lower first
+  topology drawn;                                      ///< the part of the machine that is drawn
+  std::map<std::pair<int, int>, joined_pair> between;  ///< by positions in `drawn`, lower first
 };
 
 /// The machine without the links that the plan was not made on. Switches that no tree visits go as
 /// well, unless `with_unused_switches`.
-[[nodiscard]] inline topology eager_part(topology const& machine, plan const& what,
+[[nodiscard]] inline topology drawn_part(topology const& machine, plan const& what,
                                          bool with_unused_switches) {
   std::set<int> used;
   for (auto const& t : what.trees) {
@@ -55,9 +55,9 @@ struct picture_traffic {
   std::vector<int> position(machine.nodes.size(), -1);
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
     auto const& here = machine.nodes[i];
-    bool const is_sent_with_call = here.kind == node_kind::rank || with_unused_switches ||
-                                   what.trees.empty() || used.contains(here.id);
-    if (!is_sent_with_call) continue;
+    bool const is_drawn = here.kind == node_kind::rank || with_unused_switches ||
+                          what.trees.empty() || used.contains(here.id);
+    if (!is_drawn) continue;
     position[i] = static_cast<int>(drawn.nodes.size());
     drawn.nodes.push_back(here);
   }
@@ -76,7 +76,7 @@ struct picture_traffic {
 /// Throws: precondition_error if a path visits a node that the machine lacks.
 [[nodiscard]] inline picture_traffic traffic_of(topology const& machine, plan const& what,
                                                 bool with_unused_switches) {
-  picture_traffic result{eager_part(machine, what, with_unused_switches), {}};
+  picture_traffic result{drawn_part(machine, what, with_unused_switches), {}};
   for (auto const& link : result.drawn.links) {
     auto& here = result.between[std::minmax(link.tail, link.head)];
     auto const capacity = result.drawn.in_units(link.capacity);

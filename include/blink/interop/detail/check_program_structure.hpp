@@ -20,12 +20,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-[[nodiscard]] inline bool cuts_by_ranks(collective kind) {
-  return kind == collective::all_gather || kind == collective::reduce_scatter ||
-         kind == collective::all_to_all;
-}
-
 /// The rank that sends nothing (reduce, gather) or receives nothing (broadcast, scatter).
+/// Pre:    the collective is known.
 /// Throws: program_fault if there is not exactly one, or the program names a root that is no rank.
 [[nodiscard]] inline int root_of(step_program const& program) {
   int const count = static_cast<int>(program.ranks.size());
@@ -34,8 +30,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     throw program_fault({}, "the root " + std::to_string(*program.root) + " is not one of the " +
                                 std::to_string(count) + " ranks");
   }
-  bool const collects =
-      program.collective == collective::reduce || program.collective == collective::gather;
+  bool const collects = is_to_root(*program.collective);
   std::vector<int> candidates;
   for (int rank = 0; rank < count; ++rank) {
     auto const& blocks = program.ranks[static_cast<std::size_t>(rank)].blocks;
@@ -71,8 +66,8 @@ class program_structure {
       throw program_fault({}, std::to_string(program_->chunk_count) + " chunks on " +
                                   std::to_string(rank_count_) + " ranks are too many to check");
     }
-    if (program_->collective && cuts_by_ranks(*program_->collective) &&
-        program_->chunk_count % rank_count_ != 0) {
+    if (program_->collective && has_blocks(*program_->collective) &&
+        !has_root(*program_->collective) && program_->chunk_count % rank_count_ != 0) {
       throw program_fault({}, std::to_string(program_->chunk_count) + " chunks do not divide by " +
                                   std::to_string(rank_count_) + " ranks, as " +
                                   std::string(to_text(*program_->collective)) + " needs");

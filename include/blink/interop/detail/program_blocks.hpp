@@ -75,8 +75,8 @@ class program_blocks {
   [[nodiscard]] int dependency(running_block const& b, program_step const& step) const {
     return first_block_[static_cast<std::size_t>(b.rank)] + step.depends_block;
   }
-  /// By block: the number of one block of its group. Queues and dependencies join the blocks of a
-  ///           group.
+  /// The number of one block of each block's group, by block. Queues and dependencies join the
+  /// blocks of a group.
   [[nodiscard]] std::vector<int> groups() const {
     std::vector<int> leader;
     for (auto const& b : blocks_) leader.push_back(b.number);

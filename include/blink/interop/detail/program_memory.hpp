@@ -77,25 +77,11 @@ class rank_memory {
  private:
   /// Makes the small buffer the rank's part of the large one.
   void overlap(collective kind, int rank, int root) {
-    switch (kind) {
-      case collective::all_gather:
-        output_start_ = 0;
-        input_start_ = rank * counts_.input;
-        break;
-      case collective::reduce_scatter:
-        output_start_ = rank * counts_.output;
-        break;
-      case collective::gather:
-        if (rank != root) break;
-        output_start_ = 0;
-        input_start_ = rank * counts_.input;
-        break;
-      case collective::scatter:
-        if (rank == root) output_start_ = rank * counts_.output;
-        break;
-      default:
-        output_start_ = 0;
-    }
+    if (has_blocks(kind) && has_root(kind) && rank != root) return;  // it has one buffer
+    bool const cuts_input = has_input_blocks(kind);
+    bool const cuts_output = has_output_blocks(kind);
+    output_start_ = cuts_input && !cuts_output ? rank * counts_.output : 0;
+    input_start_ = cuts_output && !cuts_input ? rank * counts_.input : 0;
   }
 
   chunk_counts counts_;
@@ -113,28 +99,13 @@ class rank_memory {
     for (int from = 0; from < rank_count; ++from) result.push_back({from, of_chunk});
     return result;
   };
-  int const part = chunk_count / rank_count;
-  using origins = std::vector<chunk_origin>;
-  switch (kind) {
-    case collective::all_reduce:
-      return sum(chunk);
-    case collective::reduce:
-      return rank == root ? std::optional(sum(chunk)) : std::nullopt;
-    case collective::broadcast:
-      return origins{{root, chunk}};
-    case collective::all_gather:
-      return origins{{chunk / part, chunk % part}};
-    case collective::reduce_scatter:
-      return sum(rank * part + chunk);
-    case collective::all_to_all:
-      return origins{{chunk / part, rank * part + chunk % part}};
-    case collective::gather:
-      return origins{{chunk / chunk_count, chunk % chunk_count}};
-    case collective::scatter:
-      return origins{{root, rank * chunk_count + chunk}};
-    default:
-      return std::nullopt;
-  }
+  if (!moves_data(kind) || is_permutation(kind)) return std::nullopt;  // no step program has them
+  if (is_to_root(kind) && rank != root) return std::nullopt;
+  int const block = block_chunks(kind, chunk_count, rank_count);
+  int const in_block = has_output_blocks(kind) ? chunk % block : chunk;
+  int const of_input = has_input_blocks(kind) ? rank * block + in_block : in_block;
+  if (has_reduce_phase(kind)) return sum(of_input);
+  return std::vector<chunk_origin>{{has_output_blocks(kind) ? chunk / block : root, of_input}};
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

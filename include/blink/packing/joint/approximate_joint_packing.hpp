@@ -234,7 +234,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     auto const times = detail::what_fits(c.rows, static_cast<std::int64_t>(wished), room);
     if (times <= 0) continue;
     auto [root, in, out] = columns.pair_of(c.rows);
-    if (problem.reversed) {
+    if (problem.is_symmetric) {
       std::tie(root, out) = detail::rooted_lowest(std::move(out), problem.is_switch);
       in = detail::reversed(out);
     } else {

@@ -56,13 +56,13 @@ namespace detail {
 inline void expects_connected(arc_list const& graph, std::vector<bool> const& is_switch) {
   auto const first = static_cast<std::size_t>(std::find(is_switch.begin(), is_switch.end(), false) -
                                               is_switch.begin());
-  for (bool const turned : {false, true}) {
+  for (bool const inward : {false, true}) {
     std::vector<bool> reached(is_switch.size(), false);
     reached[first] = true;
     for (bool more = true; more;) {
       more = false;
       for (auto [tail, head] : graph.arcs) {
-        if (turned) std::swap(tail, head);
+        if (inward) std::swap(tail, head);
         if (!reached[static_cast<std::size_t>(tail)] || reached[static_cast<std::size_t>(head)]) {
           continue;
         }
@@ -71,9 +71,9 @@ inline void expects_connected(arc_list const& graph, std::vector<bool> const& is
     }
     for (std::size_t v = 0; v < reached.size(); ++v) {
       if (reached[v] || is_switch[v]) continue;
-      throw planning_error("pack_joint_routes: vertex " + std::to_string(turned ? first : v) +
+      throw planning_error("pack_joint_routes: vertex " + std::to_string(inward ? first : v) +
                            " cannot be reached, expected a path from " +
-                           std::to_string(turned ? v : first));
+                           std::to_string(inward ? v : first));
     }
   }
 }
@@ -116,7 +116,7 @@ struct routed_problem : joint_problem {
       }
     }
     expects_connected(graph, is_switch);
-    if (copying == reducing) mirror();
+    if (copying == reducing) use_symmetry();
   }
 
   /// Prices by edge of the caller's graph, from prices by resource.
@@ -127,16 +127,17 @@ struct routed_problem : joint_problem {
     std::vector<rational> result(count);
     for (std::size_t i = 0; i < edges.name.size(); ++i) {
       auto const& price = by_resource[static_cast<std::size_t>(resource[i])];
-      result[static_cast<std::size_t>(edges.name[i])] = reversed ? price / 2 : price;
+      result[static_cast<std::size_t>(edges.name[i])] = is_symmetric ? price / 2 : price;
     }
     return result;
   }
 
  private:
-  /// Makes the problem reversed if every link has the same capacity in its other direction. Then an
-  /// optimal packing and its reverse, half of each, form an optimal packing in which each pair is a
-  /// tree and its reverse. Such trees may have any root.
-  void mirror() {
+  /// Makes the problem symmetric if every link has the same capacity in its other direction.
+  ///
+  /// Then an optimal packing and its reverse, half of each, form an optimal packing. Each of its
+  /// pairs is a tree and its reverse. Such trees may have any root.
+  void use_symmetry() {
     std::map<std::pair<int, int>, std::size_t> position;
     for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
       if (!position.emplace(std::pair(graph.arcs[e].tail, graph.arcs[e].head), e).second) return;
@@ -153,7 +154,7 @@ struct routed_problem : joint_problem {
     resource = std::move(shared);
     capacity = std::move(both);
     roots.resize(1);
-    reversed = true;
+    is_symmetric = true;
   }
 };
 
@@ -206,7 +207,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   for (std::size_t l = 0; l < layers.size(); ++l) {
     for (auto& [root, multiplicity, paths] : layers[l].trees) {
       multiplicity *= common / layers[l].scale;
-      if (problem.reversed) {
+      if (problem.is_symmetric) {
         std::tie(root, paths) = detail::rooted_lowest(std::move(paths), problem.is_switch);
         result.pairs.push_back(
             {root, unit * multiplicity, detail::reversed(paths), std::move(paths)});

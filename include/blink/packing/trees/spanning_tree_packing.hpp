@@ -96,14 +96,14 @@ struct exact_tree_loads {
     room.push_back(loads.rate);
   }
   auto const flow = max_flow(network, from, to, room);
-  std::vector<std::int64_t> turned;
+  std::vector<std::int64_t> oriented;
   for (std::size_t e = 0; e < static_cast<std::size_t>(m); ++e) {
-    turned.push_back(flow.flow[3 * e]);
-    turned.push_back(flow.flow[3 * e + 1]);
+    oriented.push_back(flow.flow[3 * e]);
+    oriented.push_back(flow.flow[3 * e + 1]);
   }
   std::vector<packed_arborescence> trees;
   try {
-    trees = pack_arborescences(both, turned, {{root, loads.rate}});
+    trees = pack_arborescences(both, oriented, {{root, loads.rate}});
   } catch (planning_error const&) {  // the guess was wrong
     return std::nullopt;
   }

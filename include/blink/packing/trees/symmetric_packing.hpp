@@ -40,7 +40,7 @@ struct link_orbits {
           if (heads.emplace(image[static_cast<std::size_t>(v)], orbit).second) {
             if (amount > (std::int64_t{1} << 61) - capacity.back()) {
               throw overflow_error(
-                  "pack_rotated_trees: the capacities sum to more than 61 bits, expected at most "
+                  "pack_symmetric_trees: the capacities sum to more than 61 bits, expected at most "
                   "61");
             }
             capacity.back() += amount;
@@ -196,7 +196,8 @@ class symmetric_oracle {
       }
       if (next == n) {
         throw planning_error(
-            "pack_rotated_trees: a rank cannot send to another, expected routes between all ranks");
+            "pack_symmetric_trees: a rank cannot send to another, expected routes between all "
+            "ranks");
       }
       auto const from = best[next].from;
       auto const& r = routes_[turn(from, next)];
@@ -237,7 +238,7 @@ static_assert(pricing_oracle<symmetric_oracle>);
 namespace blink { inline namespace BLINK_ABI {
 
 /// A tree from the first rank. It represents its images, one at every rank.
-struct rotated_tree {
+struct symmetric_tree {
   rational weight;                      ///< of each image, in the unit of the capacities
   std::vector<std::vector<int>> paths;  ///< from parent to child, each after the one above it
 };
@@ -261,7 +262,7 @@ struct rotated_tree {
 /// Post:   the weights sum to `wanted`; with all images the loads are within the capacities.
 ///         Nothing if the program did not end at that rate.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
-[[nodiscard]] std::optional<std::vector<rotated_tree>> pack_rotated_trees(
+[[nodiscard]] std::optional<std::vector<symmetric_tree>> pack_symmetric_trees(
     Graph const& graph, Capacities const& capacities, std::vector<int> const& ranks,
     symmetries const& turns, rational const& wanted) {
   detail::link_orbits const orbits(to_arc_list(graph), capacities, turns);
@@ -270,7 +271,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     detail::symmetric_oracle oracle(orbits, ranks, turns, lowest);
     auto const solution = simplex(orbits.capacity, oracle, {});
     if (solution.stopped_because != simplex_stop::optimal || solution.rate != wanted * n) continue;
-    std::vector<rotated_tree> result;
+    std::vector<symmetric_tree> result;
     for (auto const& column : solution.columns) {
       result.push_back({column.weight / n, oracle.tree_of(column.rows)});
     }

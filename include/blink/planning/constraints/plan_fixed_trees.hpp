@@ -144,8 +144,7 @@ struct tree_count_rate {
 [[nodiscard]] inline std::vector<tree_count_rate> tree_count_frontier(
     topology const& machine, plan_request const& request, std::int64_t most,
     std::vector<std::int64_t> shares = {}) {
-  auto const forward =
-      request.collective == collective::reduce_scatter ? detail::reversed(machine) : machine;
+  auto const forward = has_reduce_phase(request.collective) ? detail::reversed(machine) : machine;
   shares = detail::reduced_shares(machine, std::move(shares));
   auto const bound = prove_bound(forward, collective::all_gather, 0, shares).bound;
   std::vector<tree_count_rate> result;

@@ -137,8 +137,8 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
       if (!forbids && forbidden.contains(link)) {
         fail("link " + detail::link_name(link) + " is both forbidden and required");
       }
-      bool const spreads = request.collective == collective::broadcast;
-      if (!forbids && request.root && (spreads || request.collective == collective::reduce) &&
+      bool const spreads = has_broadcast_phase(request.collective);
+      if (!forbids && request.root && has_one_root(request.collective) &&
           (spreads ? link.second : link.first) == *request.root) {
         fail("required_links: " + detail::link_name(link) + " leads " +
              (spreads ? "into the root " : "out of the root ") + std::to_string(*request.root) +

@@ -96,7 +96,7 @@ namespace detail {
   if (!done && wanted.shares.empty() && !has_equal_roots(wanted.request.collective)) {
     auto other = wanted.request;
     other.planner = planned_by::blink;
-    if (!other.root && other.collective == collective::broadcast) {
+    if (!other.root && has_one_root(other.collective)) {
       other.root = free.trees.front().root;
     }
     try {
@@ -140,7 +140,7 @@ namespace detail {
   if (auto const words = shape_in_words(options); !words.empty()) {
     steps.push_back({words, best->rate, steps.back().bound});
   }
-  if (wanted.request.collective == collective::broadcast &&
+  if (has_one_root(wanted.request.collective) &&
       best->trees.front().root != free.trees.front().root) {  // bound and proof are of one root
     auto from_there = wanted;
     from_there.request.root = best->trees.front().root;
@@ -186,8 +186,7 @@ namespace detail {
   }
   bool const shaped = options.max_trees || options.max_height || options.weight_unit ||
                       options.trees_per_root || !options.required_links.empty();
-  if ((is_point_to_point(request.collective) || request.collective == collective::barrier) &&
-      shaped) {
+  if (shaped && !has_spanning_trees(request.collective)) {
     throw input_error("options: limits on trees are for collectives over spanning trees, not for " +
                       std::string(to_text(request.collective)));
   }

@@ -92,13 +92,11 @@ inline void add_what_stays(schedule& result, plan const& plan) {
     if (result.trees.empty() && ranks == 1) result.trees.push_back(both_phases(0, {-1}));
     return;
   }
+  int const root = result.trees.empty() ? 0 : root_of(result, kind);
   for (int rank = 0; rank < ranks; ++rank) {
     auto const at = static_cast<std::size_t>(rank);
-    bool stays = false;
-    if (kind == collective::all_to_all || ranks == 1) stays = kind != collective::send_to_next;
-    if (kind == collective::permute) stays = plan.destinations[at] == plan.ranks[at];
-    if (ranks > 1 && kind == collective::gather) stays = rank == flow_end(result.trees[0]);
-    if (ranks > 1 && kind == collective::scatter) stays = rank == result.trees[0].root;
+    bool const stays = kind == collective::permute ? plan.destinations[at] == plan.ranks[at]
+                                                   : has_flow(kind, rank, rank, root);
     if (stays) add(rank);
   }
 }
@@ -111,7 +109,7 @@ inline void add_what_stays(schedule& result, plan const& plan) {
                                                            plan const& plan) {
   auto result = plan.trees;
   if (plan.shares.empty() || plan.trees.empty()) return result;
-  bool const reduces = plan.collective == collective::reduce_scatter;
+  bool const reduces = has_reduce_phase(plan.collective);
   auto const view = member_view(machine, plan);
   for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
     if (plan.shares[i] != 0) continue;

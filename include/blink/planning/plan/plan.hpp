@@ -49,7 +49,7 @@ struct tree {
 /// all_gather:     misses a rank; rate <= N * capacity / (ranks in it), N ranks in all.
 /// reduce_scatter: holds a rank; rate <= N * capacity / (ranks outside it).
 /// point-to-point: separates a sender inside from its receiver outside; rate <= f * capacity /
-/// (such pairs), f being N for gather, scatter and all-to-all, 1 for permutations.
+///                 (such pairs), f being N for gather, scatter and all-to-all, 1 for permutations.
 ///
 /// With unequal shares, ranks count with their shares in all_gather and reduce_scatter.
 struct cut_certificate {
@@ -77,7 +77,7 @@ struct link_price {
 ///                 trees may include switches that reduce or copy. Then rate <= sum of price *
 ///                 capacity.
 /// point-to-point: the cheapest routes of all pairs of a sender and its receiver cost at least 1
-/// together. Then rate <= f * sum of price * capacity, f as for cuts.
+///                 together. Then rate <= f * sum of price * capacity, f as for cuts.
 struct price_certificate {
   std::vector<link_price> prices;
 };

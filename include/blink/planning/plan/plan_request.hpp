@@ -77,26 +77,24 @@ struct plan_request {
   plan_constraints constraints{};
 };
 
-namespace detail {
-
-/// True for the collectives whose trees all have the root of the request.
-[[nodiscard]] constexpr bool has_one_root(collective kind) {
-  return kind == collective::broadcast || kind == collective::reduce;
-}
-
-}  // namespace detail
-
 /// A set of collectives.
 class collective_set {
  public:
   constexpr collective_set(std::initializer_list<collective> members) {
-    for (auto const kind : members) bits_ |= std::uint32_t{1} << static_cast<unsigned>(kind);
+    for (auto const kind : members) add(kind);
+  }
+  /// The collectives with a property, such as `is_point_to_point`.
+  constexpr explicit collective_set(bool (*has)(collective)) {
+    for (auto const& each : collective_table) {
+      if (has(each.kind)) add(each.kind);
+    }
   }
   [[nodiscard]] constexpr bool contains(collective kind) const {
     return (bits_ >> static_cast<unsigned>(kind) & 1U) != 0;
   }
 
  private:
+  constexpr void add(collective kind) { bits_ |= std::uint32_t{1} << static_cast<unsigned>(kind); }
   std::uint32_t bits_ = 0;
 };
 
@@ -105,9 +103,7 @@ namespace detail {
 /// The collective that takes the place of a reduce or reduce-scatter on the reversed machine. Any
 /// other collective stays.
 [[nodiscard]] constexpr collective forward_collective(collective kind) {
-  return kind == collective::reduce           ? collective::broadcast
-         : kind == collective::reduce_scatter ? collective::all_gather
-                                              : kind;
+  return has_broadcast_phase(kind) ? kind : reversed(kind);
 }
 
 /// Throws precondition_error for a reduce or reduce-scatter.

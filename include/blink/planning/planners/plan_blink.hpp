@@ -44,9 +44,9 @@ template <class Oracle>
 /// packing of spanning trees, then few of its trees with simple weights, at 95 % of the optimum or
 /// more.
 ///
-/// broadcast, reduce: out-trees or in-trees at one root. all_reduce: undirected spanning trees,
-/// which take one direction of each link up and the other down; each is rooted where it is lowest.
-/// Broadcast and reduce go through switches: these are split off into routes first.
+/// broadcast, reduce: out-trees or in-trees at one root; switches are split off into routes first.
+/// all_reduce:        undirected spanning trees, which take one direction of each link up and the
+///                    other down; each is rooted where it is lowest.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020.
 /// Time:   see `multiplicative_weights` and `few_trees`; milliseconds for 8 ranks.
@@ -61,7 +61,7 @@ template <class Oracle>
   if (result.ranks.size() == 1) return result;
 
   bool const has_switches = !detail::used_switches(machine).empty();
-  if (request.collective == collective::all_reduce) {
+  if (has_both_phases(request.collective)) {
     if (has_switches) {
       throw planning_error("blink: all_reduce needs direct links, and machine '" + machine.name +
                            "' has switches; try one_hop, three_phase or exact");

@@ -61,16 +61,16 @@ inline void plan_exact_all_gather(topology const& machine, plan& result) {
     throw planning_error("some ranks cannot send to all others");
   }
   result.proof = cut_at(machine, optimum.cut);
-  auto turned = plan_rotated_all_gather(machine, optimum);
+  auto symmetric = plan_symmetric_all_gather(machine, optimum);
   constexpr std::size_t many_ranks = 96;  // other ways to fewer trees take too long
   auto const few = everyone.size();
-  if (!turned || (turned->size() > few && few <= many_ranks)) {
+  if (!symmetric || (symmetric->size() > few && few <= many_ranks)) {
     std::vector<rank_supply> supplies;
     for (int const rank : everyone) supplies.push_back({rank, optimum.rate_per_root});
     pack_out_trees(machine, supplies, result);
-    if (!turned || result.trees.size() <= turned->size()) return;
+    if (!symmetric || result.trees.size() <= symmetric->size()) return;
   }
-  result.trees = std::move(*turned);
+  result.trees = std::move(*symmetric);
   result.rate = machine.in_units(optimum.rate_per_root * static_cast<std::int64_t>(few));
 }
 

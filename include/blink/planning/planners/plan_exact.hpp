@@ -69,10 +69,9 @@ template <std::size_t Ranks>
 /// `plan_direct` finds fewer trees than `plan_joint` for few ranks, and takes longer for more.
 inline constexpr exact_algorithm exact_algorithms[]{
     {{collective::barrier}, is_any, made_by<plan_barrier>},
-    {{collective::gather, collective::scatter}, is_any, made_by<plan_gather>},
-    {{collective::all_to_all, collective::send_to_next, collective::permute},
-     is_any,
-     made_by<plan_flows>},
+    {collective_set{[](collective kind) { return is_point_to_point(kind) && has_root(kind); }},
+     is_any, made_by<plan_gather>},
+    {collective_set{sends_and_receives}, is_any, made_by<plan_flows>},
     {{collective::all_reduce}, has_copying_switches, made_by<plan_joint>},
     {{collective::broadcast, collective::all_gather, collective::all_reduce},
      is_star,

@@ -32,18 +32,19 @@ namespace detail {
 /// Throws: input_error if the destinations of a permutation are not the ranks, each at most once.
 [[nodiscard]] inline std::vector<flow_demand> demands_of(topology const& machine,
                                                          plan_request const& request) {
+  bool const permutes = request.collective == collective::permute;
   auto const ranks = machine.rank_positions();
   std::vector<flow_demand> result;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     auto& demand = result.emplace_back(flow_demand{ranks[i], {}});
-    if (request.collective == collective::all_to_all) {
-      std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(demand.sinks),
-                   [&](int other) { return other != ranks[i]; });
-    } else if (request.collective == collective::send_to_next && i + 1 < ranks.size()) {
-      demand.sinks = {ranks[i + 1]};
+    if (permutes) continue;
+    for (std::size_t j = 0; j < ranks.size(); ++j) {
+      if (j != i && has_flow(request.collective, static_cast<int>(i), static_cast<int>(j), -1)) {
+        demand.sinks.push_back(ranks[j]);
+      }
     }
   }
-  if (request.collective != collective::permute) return result;
+  if (!permutes) return result;
   auto const& to = request.destinations;
   if (to.size() != ranks.size()) {
     throw input_error("permute: found " + std::to_string(to.size()) +
@@ -95,9 +96,7 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
 ///         weights or their sums have no fractions of 63 bits (capacities beyond 40 bits).
 [[nodiscard]] inline plan plan_flows(topology const& machine, plan_request const& request,
                                      concurrent_flow_options const& options) {
-  expects(request.collective == collective::all_to_all ||
-              request.collective == collective::send_to_next ||
-              request.collective == collective::permute,
+  expects(sends_and_receives(request.collective),
           "plan_flows: an all-to-all, a shift or a permutation");
   plan result = detail::empty_plan(machine, request);
   if (request.collective == collective::permute) result.destinations = request.destinations;
@@ -123,8 +122,8 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
   }
   auto const found = concurrent_flow(graph, capacity, demands, options);
 
-  bool const whole = request.collective == collective::all_to_all;
-  auto const blocks = whole ? static_cast<std::int64_t>(result.ranks.size()) : 1;
+  auto const blocks =
+      has_blocks(request.collective) ? static_cast<std::int64_t>(result.ranks.size()) : 1;
   auto const rate = machine.in_units(found.rate);
   std::vector<rational> load(capacity.size());
   result.rate = rate * blocks;

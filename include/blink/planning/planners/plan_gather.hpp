@@ -30,14 +30,13 @@ namespace blink { inline namespace BLINK_ABI {
 /// The rate is N times the amount x that flows from the root to each other rank (gather: from each
 /// other rank to the root) at the same time, N being the number of ranks.
 ///
-/// Source: `scatter_flow`; paths by `flow_paths`. A gather is a scatter on the machine turned
-///         round.
+/// Source: `scatter_flow`; paths by `flow_paths`. A gather is a scatter on the reversed machine.
 /// Time:   a few maximum flows; without a root in the request, for each rank.
 /// Post:   rate = bound, proven by a cut; at most links + N paths.
 /// Throws: planning_error if some rank is out of the root's reach.
 [[nodiscard]] inline plan plan_gather(topology const& machine, plan_request const& request) {
-  bool const gathers = request.collective == collective::gather;
-  expects(gathers || request.collective == collective::scatter,
+  bool const gathers = is_to_root(request.collective);
+  expects(is_point_to_point(request.collective) && has_root(request.collective),
           "plan_gather: neither a gather nor a scatter");
   plan result = detail::empty_plan(machine, request);
   auto const ranks = machine.rank_positions();
@@ -65,7 +64,7 @@ namespace blink { inline namespace BLINK_ABI {
         "rank " + std::to_string(machine.nodes[static_cast<std::size_t>(root)].id) +
         (gathers ? " is not reached by every other rank" : " does not reach every other rank"));
   }
-  cut_certificate cut;  // of a gather: what cannot send more, turned round again
+  cut_certificate cut;  // of a gather: what cannot send more, reversed again
   for (std::size_t i = 0; i < best->cut.size(); ++i) {
     if (best->cut[i] != gathers) cut.nodes.push_back(machine.nodes[i].id);
   }

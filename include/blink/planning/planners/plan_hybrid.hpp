@@ -59,8 +59,7 @@ namespace detail {
   try {
     return plan_forward(part, request, [](topology const& forward, plan_request const& wanted) {
       if (to_star(forward)) return plan_switch(forward, wanted);
-      bool const joint =
-          wanted.collective == collective::all_reduce && !used_switches(forward).empty();
+      bool const joint = has_both_phases(wanted.collective) && !used_switches(forward).empty();
       return joint ? plan_joint(forward, wanted) : plan_direct(forward, wanted);
     });
   } catch (planning_error const& reason) {
@@ -105,7 +104,7 @@ namespace detail {
   }
   auto fast = detail::plan_part(only_links(machine, *kind), request, "of kind " + name);
   auto same_root = request;  // one root for both parts
-  if (!has_equal_roots(request.collective) && request.collective != collective::all_reduce) {
+  if (has_one_root(request.collective)) {
     same_root.root = fast.trees.front().root;
   }
   auto slow = detail::plan_part(rest, same_root, "beside " + name);

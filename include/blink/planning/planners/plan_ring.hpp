@@ -75,7 +75,7 @@ namespace detail {
   auto const steps = static_cast<std::int64_t>(n) - 1;
   bool const up = has_reduce_phase(request.collective);
   bool const down = has_broadcast_phase(request.collective);
-  bool const one_root = detail::has_one_root(request.collective);
+  bool const one_root = has_one_root(request.collective);
   for (auto const& ring : rings) {
     for (std::size_t at = 0; at < n; ++at) {
       int const root = ring.edges[at].from;
@@ -96,8 +96,9 @@ namespace detail {
 
 /// Plans a collective over directed rings: the baseline that ring libraries use.
 ///
-/// Direct links: as many disjoint rings as fit. Switches: rings through one server after the other,
-/// entered by one rank and left by another, a ring for each NIC (a heuristic). The faster of both.
+/// Over direct links, these are as many disjoint rings as fit. Over switches, they lead through one
+/// server after the other, entered by one rank and left by another, with a ring for each NIC (a
+/// heuristic). The faster of both is taken.
 ///
 /// A ring is a forest of chains: broadcast and reduce take one chain a ring, from or to the root;
 /// all-gather, reduce-scatter and all-reduce one chain for each rank's share. With N ranks and

@@ -47,7 +47,7 @@ namespace blink { inline namespace BLINK_ABI {
   if (n == 1) return result;
   auto const hop = [&](int from, int to) { return tree_edge{from, to, {from, star->center, to}}; };
 
-  if (request.collective == collective::broadcast) {
+  if (has_one_root(request.collective)) {
     int const root = request.root.value_or(ids.front());
     for (int const first : ids) {
       if (first == root) continue;
@@ -60,7 +60,7 @@ namespace blink { inline namespace BLINK_ABI {
     result.rate = star->port;
     result.proof = cut_certificate{{root}};
   } else {
-    bool const both_ways = request.collective == collective::all_reduce;
+    bool const both_ways = has_both_phases(request.collective);
     auto const weight = star->port / ((both_ways ? 2 : 1) * (n - 1));
     for (int const root : ids) {
       tree t{root, weight, {}, {}};

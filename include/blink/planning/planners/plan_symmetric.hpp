@@ -32,25 +32,26 @@ namespace detail {
 }  // namespace detail
 
 /// Plans an all-gather on a machine that looks alike from every rank: trees are found for one rank
-/// and turned to all others, so that the time hardly depends on the number of ranks.
+/// and carried over to all others, so that the time hardly depends on the number of ranks.
 ///
 /// optimum: from `all_gather_rate` on the machine.
-/// Time:    see `find_symmetries` and `pack_rotated_trees`; O(N^2) tree edges are written.
+/// Time:    see `find_symmetries` and `pack_symmetric_trees`; O(N^2) tree edges are written.
 /// Post:    passes `check_plan`; rate = N * optimum. Nothing if no symmetries were found, or not
 ///          all that is needed.
-[[nodiscard]] inline std::optional<std::vector<tree>> plan_rotated_all_gather(
+[[nodiscard]] inline std::optional<std::vector<tree>> plan_symmetric_all_gather(
     topology const& machine, all_gather_rate_result const& optimum) {
   auto const ranks = detail::ranks_by_server(machine);
   auto const capacity = detail::capacities_of(machine);
-  auto const turns = find_symmetries(machine, capacity, ranks);
-  if (!turns) return std::nullopt;
-  auto const packed = pack_rotated_trees(machine, capacity, ranks, *turns, optimum.rate_per_root);
+  auto const symmetries = find_symmetries(machine, capacity, ranks);
+  if (!symmetries) return std::nullopt;
+  auto const packed =
+      pack_symmetric_trees(machine, capacity, ranks, *symmetries, optimum.rate_per_root);
   if (!packed) return std::nullopt;
   std::vector<tree> result;
   auto const id = [&](int position) {
     return machine.nodes[static_cast<std::size_t>(position)].id;
   };
-  for (auto const& image : turns->image) {
+  for (auto const& image : symmetries->image) {
     for (auto const& p : *packed) {
       tree t;
       t.root = id(image[static_cast<std::size_t>(ranks.front())]);

@@ -27,11 +27,11 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// The work of one server on a part of the buffer: its sum goes to the gate, or its copies come
+/// The work of one server on a part of the buffer: its sum goes to the leader, or its copies come
 /// from there. In the server of a broadcast's root they come from the root.
 struct server_piece {
   rational end;           ///< the part reaches from the piece before up to here, of 1
-  int server_leader = 0;  ///< node id: the rank that speaks with other servers
+  int server_leader = 0;  ///< node id: the rank that exchanges data with other servers
   std::vector<tree_edge> reduce;
   std::vector<tree_edge> broadcast;
 };
@@ -44,7 +44,7 @@ using server_pieces = std::vector<server_piece>;
                        [&](server_piece const& p) { return p.end > start; });
 }
 
-/// Two lists of pieces laid over each other: ends of both; gates and reduce edges of the first,
+/// Two lists of pieces laid over each other: ends of both; leaders and reduce edges of the first,
 /// broadcast edges of the second.
 [[nodiscard]] inline server_pieces overlay(server_pieces const& first,
                                            server_pieces const& second) {
@@ -106,7 +106,7 @@ using server_pieces = std::vector<server_piece>;
       return overlay(equal_server_leaders(server_leaders),
                      pieces_of(packed(collective::broadcast), {*root}));
     auto spread = pieces_of(packed(collective::all_gather), server_leaders);
-    if (kind != collective::all_reduce) return spread;
+    if (!has_both_phases(kind)) return spread;
     return overlay(pieces_of(packed(collective::reduce_scatter), server_leaders), spread);
   } catch (planning_error const& reason) {
     throw planning_error("three_phase: inside server " + std::to_string(where.server) + ": " +
@@ -174,8 +174,8 @@ struct phase_choice {
   auto const servers = several_servers(machine, request.planner);
   auto const count = servers.size();
   auto const one = static_cast<std::int64_t>(count);
-  bool const is_broadcast = request.collective == collective::broadcast;
-  bool const both_ways = request.collective == collective::all_reduce;
+  bool const is_broadcast = has_one_root(request.collective);
+  bool const both_ways = has_both_phases(request.collective);
   int const root = request.root.value_or(forest.ranks().front());
 
   std::vector<server_pieces> pieces;
@@ -231,10 +231,11 @@ struct phase_choice {
 /// Plans a collective over several servers in three phases: inside each server over trees that are
 /// optimal there, among the servers in one hop, and inside again.
 ///
-/// The buffer is cut into pieces; in each server every rank is the gate of an equal part of them.
-/// So servers with different numbers of ranks have the same pieces and all NICs are in use; gates
-/// meet in the order of their ids or of their rails, whatever is faster. The trees of a piece are
-/// the local ones, glued to a star among the gates:
+/// The buffer is cut into pieces. In each server every rank is the leader of an equal part of them.
+/// So servers with different numbers of ranks have the same pieces, and all NICs are in use.
+/// Leaders meet in the order of their ids or of their rails, whatever is faster. The trees of a
+/// piece are the local ones, joined by a star among the leaders:
+///
 /// all_reduce:                 every server is the center of a share of each piece, equal ones or
 ///                             such that all end together.
 /// all_gather, reduce_scatter: every server is the center for what its ranks root.
@@ -254,7 +255,7 @@ struct phase_choice {
   if (best.trees.empty()) return best;
   auto const servers = detail::servers_of(machine);
   auto const shares = detail::center_shares(detail::ways_out(machine, servers));
-  bool const has_narrow = request.collective == collective::all_reduce &&
+  bool const has_narrow = has_both_phases(request.collective) &&
                           std::any_of(shares.begin(), shares.end(),
                                       [&](rational const& w) { return w != shares.front(); });
   bool const has_rails = std::any_of(servers.begin(), servers.end(), [&](auto const& s) {

@@ -26,17 +26,15 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// The collectives whose trees span all ranks.
-inline constexpr collective_set spanning_collectives{collective::broadcast, collective::reduce,
-                                                     collective::all_reduce, collective::all_gather,
-                                                     collective::reduce_scatter};
+inline constexpr collective_set spanning_collectives{has_spanning_trees};
 
 /// The collectives that do not need equal shares for all roots.
-inline constexpr collective_set free_root_collectives{collective::broadcast, collective::reduce,
-                                                      collective::all_reduce};
+inline constexpr collective_set free_root_collectives{
+    [](collective kind) { return has_spanning_trees(kind) && !has_equal_roots(kind); }};
 
 /// Collectives in which every rank may root a share.
 inline constexpr collective_set shared_root_collectives{
-    collective::all_reduce, collective::all_gather, collective::reduce_scatter};
+    [](collective kind) { return has_spanning_trees(kind) && !has_root(kind); }};
 
 /// A planner, as the table `planners` lists it.
 struct planner {
@@ -58,11 +56,8 @@ template <plan (*Make)(topology const&, plan_request const&)>
 
 }  // namespace detail
 
-/// The collectives that the planner `exact` plans.
-inline constexpr collective_set exact_collectives{
-    collective::broadcast,      collective::reduce,  collective::all_reduce, collective::all_gather,
-    collective::reduce_scatter, collective::gather,  collective::scatter,    collective::all_to_all,
-    collective::send_to_next,   collective::permute, collective::barrier};
+/// The collectives that the planner `exact` plans: all.
+inline constexpr collective_set exact_collectives{[](collective) { return true; }};
 
 /// All planners, in the order in which they are listed. To add a planner, add a line.
 inline constexpr std::array planners{
@@ -124,9 +119,9 @@ inline void require_planned(std::string_view planner, collective_set const& coll
                             plan_request const& request) {
   if (collectives.contains(request.collective)) return;
   std::string known;
-  for (std::size_t i = 0; i < collective_names.size(); ++i) {
-    if (!collectives.contains(static_cast<collective>(i))) continue;
-    known += (known.empty() ? "" : ", ") + std::string(collective_names[i]);
+  for (auto const& each : collective_table) {
+    if (!collectives.contains(each.kind)) continue;
+    known += (known.empty() ? "" : ", ") + std::string(each.name);
   }
   throw planning_error(std::string(planner) + ": plans " + known + ", not " +
                        std::string(to_text(request.collective)));

@@ -49,13 +49,12 @@ struct proven_bound {
 
 /// Bounds the rate of a collective on a machine, including its switches.
 ///
-/// Broadcast, reduce, all_gather and reduce_scatter: the bound is exact on any machine, by smallest
-/// cuts. Plans may stay below it where switches copy.
+/// For broadcast, reduce, all_gather and reduce_scatter, the bound is exact on any machine, by
+/// smallest cuts. Plans may stay below it where switches copy.
 ///
-/// all_reduce: the bound is exact unless that takes too long or needs more than 61 bits.
-///             Otherwise it is above what plans can reach. Machines with many links get the
-///             smallest cut between any two ranks. No plan exceeds it, but possibly no plan
-///             reaches it.
+/// For all_reduce, the bound is exact unless that takes too long or needs more than 61 bits.
+/// Otherwise it is above what plans can reach. Machines with many links get the smallest cut
+/// between any two ranks. No plan exceeds it, but possibly no plan reaches it.
 ///
 /// root:   node id, for broadcast and reduce.
 /// shares: all_gather and reduce_scatter: the parts that the ranks root, in the order of the ranks;
@@ -66,16 +65,16 @@ struct proven_bound {
 /// Throws: planning_error if the ranks are not connected.
 [[nodiscard]] inline proven_bound prove_bound(topology const& machine, collective kind, int root,
                                               std::vector<std::int64_t> shares = {}) {
-  expects(!is_point_to_point(kind) && kind != collective::barrier,
+  expects(has_spanning_trees(kind),
           "prove_bound: flows are proven by their planner, a barrier has no rate");
   if (auto const forward = detail::forward_collective(kind); forward != kind) {
-    auto turned = prove_bound(detail::reversed(machine), forward, root, std::move(shares));
+    auto proven = prove_bound(detail::reversed(machine), forward, root, std::move(shares));
     plan carrier;
     carrier.collective = forward;
-    carrier.proof = std::move(turned.proof);
-    return {turned.bound, detail::reversed(std::move(carrier), machine).proof};
+    carrier.proof = std::move(proven.proof);
+    return {proven.bound, detail::reversed(std::move(carrier), machine).proof};
   }
-  if (kind == collective::all_reduce) {
+  if (has_both_phases(kind)) {
     bool const star = detail::to_star(machine) && !detail::has_copying_switches(machine);
     constexpr std::size_t few_ranks = 8;  // whose trees take no longer than the program
     bool const direct = detail::used_switches(machine).empty();
@@ -87,7 +86,7 @@ struct proven_bound {
   }
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2) return {};
-  if (kind == collective::all_reduce) {
+  if (has_both_phases(kind)) {
     if (auto star = detail::plan_copying_star(machine, {kind}))
       return {star->bound, std::move(star->proof)};
     constexpr std::size_t most_links = 2'000;  // the program takes seconds for these
@@ -101,7 +100,7 @@ struct proven_bound {
     }
   }
   auto const capacity = detail::capacities_of(machine);
-  if (kind == collective::all_gather) {
+  if (has_equal_roots(kind)) {
     shares = detail::reduced_shares(machine, std::move(shares));
     auto const optimum = all_gather_rate(machine, capacity, ranks, shares);
     if (optimum.rate_per_root == rational(0)) {
@@ -111,7 +110,7 @@ struct proven_bound {
     for (auto const s : shares) all += s;
     return {machine.in_units(optimum.rate_per_root * all), detail::cut_at(machine, optimum.cut)};
   }
-  if (kind == collective::broadcast) {
+  if (has_one_root(kind)) {
     auto const cut = rooted_connectivity(machine, capacity, machine.position_of(root), ranks);
     return {machine.in_units(cut.value), detail::cut_at(machine, cut.source_side)};
   }

@@ -48,9 +48,11 @@ template <tree_pattern Pattern>
   return std::move(forest).finish();
 }
 
-/// Broadcast, reduce: a star would send each byte N-1 times from the root. N-1 trees of two hops
-/// (root, one other rank, all other ranks) send it once.
-/// Other collectives: N stars, one for each rank's share.
+/// The trees of one or two hops.
+///
+/// broadcast, reduce: N-1 trees of two hops (root, one other rank, all other ranks); each byte
+///                    leaves the root once, and with a star N-1 times
+/// other collectives: N stars, one for each rank's share
 ///
 /// It is made for a switch (DGX-2), where it is optimal. On other machines a hop is a route.
 ///
@@ -81,7 +83,8 @@ template <tree_pattern Pattern>
 /// the parent of a rank is its number without the lowest set bit. Half of the edges join
 /// neighbours.
 ///
-/// all_gather, reduce_scatter: one tree for each rank's share. Other collectives: one tree.
+/// all_gather, reduce_scatter: one tree for each rank's share
+/// other collectives:          one tree
 ///
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication
 ///         operations in MPICH", IJHPCA 19, 2005.
@@ -227,7 +230,7 @@ template <butterfly_partner Partner, bool FarFirst>
 [[nodiscard]] inline pattern_trees double_trees(topology const& /*machine*/,
                                                 plan_request const& request,
                                                 std::vector<int> const& ranks) {
-  if (request.collective == collective::all_reduce) {
+  if (has_both_phases(request.collective)) {
     return {in_order_tree(ranks, false), in_order_tree(ranks, true)};
   }
   // The trees span all ranks but the root, which feeds both.

@@ -59,7 +59,7 @@ inline void append(tree_hops& hops, tree_hops const& more) {
       std::vector<int> server_leaders;  // by distance from home
       tree_hops inside;
       for (std::size_t away = 0; away < servers.size(); ++away) {
-        auto ring = turned_to(servers[(home + away) % servers.size()].ids, number);
+        auto ring = rotated_to(servers[(home + away) % servers.size()].ids, number);
         server_leaders.push_back(ring.front());
         // At home the root comes first, then the leader.
         append(inside, chain_of(one_root && away == 0 ? chain_from_root(ring, root) : ring));
@@ -81,7 +81,7 @@ inline void append(tree_hops& hops, tree_hops const& more) {
 [[nodiscard]] inline pattern_trees box_trees(topology const& machine, plan_request const& request,
                                              std::vector<int> const& ranks) {
   auto const servers = several_servers(machine, request.planner);
-  bool const both_ways = request.collective == collective::all_reduce;
+  bool const both_ways = has_both_phases(request.collective);
   int const root = request.root.value_or(ranks.front());
   std::size_t rails = servers.front().ids.size();
   for (auto const& s : servers) rails = std::min(rails, s.ids.size());
@@ -91,7 +91,7 @@ inline void append(tree_hops& hops, tree_hops const& more) {
     tree_hops chains;
     int leader = root;  // the rank through which the root's server feeds the other servers
     for (auto const& s : servers) {
-      auto chain = turned_to(s.ids, rail);
+      auto chain = rotated_to(s.ids, rail);
       if (!both_ways && holds(s, root)) {
         leader = chain.front();
         chain = chain_from_root(std::move(chain), root);

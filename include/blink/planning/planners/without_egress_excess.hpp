@@ -33,7 +33,7 @@ namespace detail {
 /// shares: by rank, for all-gather; none: equal.
 [[nodiscard]] inline std::vector<rank_supply> supplies_at_bound(
     topology const& machine, plan_request const& request, std::vector<std::int64_t> const& shares) {
-  if (request.collective == collective::broadcast) {
+  if (has_one_root(request.collective)) {
     auto const best = best_root(machine, request);
     return {{best.root, best.rate}};
   }
@@ -181,7 +181,7 @@ namespace detail {
 [[nodiscard]] inline topology without_egress_excess(topology const& machine,
                                                     plan_request const& request,
                                                     std::vector<std::int64_t> const& shares = {}) {
-  if (request.collective != collective::broadcast && request.collective != collective::all_gather) {
+  if (has_reduce_phase(request.collective) || !has_spanning_trees(request.collective)) {
     return machine;
   }
   std::vector<bool> is_switch;

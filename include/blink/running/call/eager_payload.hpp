@@ -33,7 +33,7 @@ struct eager_payload {
 /// connections.
 [[nodiscard]] inline bool can_be_eager(call_record const& record) {
   auto const kind = record.kind();
-  return record.may_be_eager && kind != collective::send_to_next && kind != collective::permute;
+  return record.may_be_eager && !is_permutation(kind);
 }
 
 /// Returns the eager payload of `rank`, the same on all ranks except for `data`. Pre:
@@ -41,7 +41,7 @@ struct eager_payload {
 [[nodiscard]] inline eager_payload payload_of(prepared_schedule const& prepared,
                                               call_record const& record, int rank) {
   auto const kind = record.kind();
-  if (kind == collective::barrier) return {};
+  if (!moves_data(kind)) return {};
   int const root = root_of(prepared.source(), kind);
   return {is_from_root(kind) && rank != root ? nullptr : record.input,
           record.parameters.count * record.parameters.element_bytes, has_input_blocks(kind),

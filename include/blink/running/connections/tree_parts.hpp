@@ -139,8 +139,8 @@ class tree_parts {
   template <class = when_used>
   void measure_pipelines(schedule const& source, collective kind, connection_layout const& layout,
                          pipeline_costs const& costs) {
-    bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
-    double const rate = predicted_bytes_per_second(source, kind) / (is_cut ? source.rank_count : 1);
+    double const rate =
+        predicted_bytes_per_second(source, kind) / (has_blocks(kind) ? source.rank_count : 1);
     auto const size = planned_sizes(source, kind);
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto const& tree = source.trees[index];

@@ -61,29 +61,13 @@ namespace blink { inline namespace BLINK_ABI {
                       " bytes, expected a machine description");
   }
   detail::xml_source const from{text, file};
-  if (auto const zero = text.find('\0'); zero != std::string_view::npos) {
-    detail::fail_at(file, from.line_of(static_cast<std::ptrdiff_t>(zero)),
-                    "a zero byte, expected XML text");
-  }
   pugi::xml_document document;
-  auto const parsed =
-      document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
-  if (!parsed) {
-    detail::fail_at(file, from.line_of(parsed.offset),
-                    std::string("not well-formed XML, or cut short: ") + parsed.description());
-  }
-  auto const root = document.document_element();
-  detail::xml_element const system(from, root);
-  if (std::string_view(root.name()) != "system") {
-    system.fail("no GPU found, expected the element <system> of a machine");
-  }
-  for (auto const beside : document.children()) {
-    if (beside != root) detail::xml_element(from, beside).fail("expected nothing beside <system>");
-  }
+  auto const system = detail::open_xml(from, document, "system",
+                                       "no GPU found, expected the element <system> of a machine");
   auto const devices = detail::nccl_device_reader(options).read(system);
   auto machine = detail::nccl_link_builder(devices, options).build();
-  machine.name = root.attribute("name") ? root.attribute("name").value()
-                                        : std::filesystem::path(file).stem().string();
+  machine.name = system.has("name") ? std::string(system.text("name"))
+                                    : std::filesystem::path(file).stem().string();
   try {
     validate(machine);
   } catch (input_error const& fault) {

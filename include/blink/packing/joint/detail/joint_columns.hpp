@@ -26,7 +26,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// An in-tree and an out-tree of a `joint_problem`, as edges over routes. In a reversed problem, a
+/// An in-tree and an out-tree of a `joint_problem`, as edges over routes. In a symmetric problem, a
 /// pair is an undirected tree, stored in `out`, and its reverse.
 struct column_pair {
   int root = -1;  ///< -1: any rank
@@ -37,7 +37,7 @@ struct column_pair {
 /// Generates cheapest pairs by prices of the resources, and remembers the pair of each column.
 /// Trees span the ranks alone.
 ///
-/// In a reversed problem, it finds a cheapest spanning tree over the routes between ranks, without
+/// In a symmetric problem, it finds a cheapest spanning tree over the routes between ranks, without
 /// visiting all routes. Otherwise it finds cheapest arborescences in both directions over the
 /// cheapest routes. Prices only rise. So the cost of a root's pair, when last computed, is a lower
 /// bound of its present cost, and few roots are visited.
@@ -47,7 +47,7 @@ struct column_pair {
 ///         Edmonds, "Optimum branchings", 1967; L. Fleischer, "Approximating fractional
 ///         multicommodity flow independent of the number of commodities", SIAM J. Discrete Math.
 ///         13, 2000 (nearly cheapest pairs suffice).
-/// Time:   a call takes O(E log E) in a reversed problem; otherwise O(V E) for each visited root,
+/// Time:   a call takes O(E log E) in a symmetric problem; otherwise O(V E) for each visited root,
 ///         and O(N E log E) for routes if there are switches.
 class joint_columns {
  public:
@@ -73,7 +73,7 @@ class joint_columns {
   std::span<int const> operator()(std::span<double const> prices) {
     packing_column column;
     auto pair =
-        problem_.reversed ? undirected_tree(prices, column) : nearly_cheapest(prices, column);
+        problem_.is_symmetric ? undirected_tree(prices, column) : nearly_cheapest(prices, column);
     std::ranges::sort(column);
     auto const at = known_.emplace(std::move(column), std::move(pair)).first;
     return at->first;
@@ -237,11 +237,11 @@ class joint_columns {
     }
     if (!is_first) return;
     routes_.vertex_count = static_cast<int>(ranks_.size());
-    auto turned = routes_;
-    for (auto& a : turned.arcs) std::swap(a.tail, a.head);
+    auto reversed_routes = routes_;
+    for (auto& a : reversed_routes.arcs) std::swap(a.tail, a.head);
     for (int const root : problem_.roots) {
       int const number = number_[static_cast<std::size_t>(root)];
-      in_search_.emplace_back(turned, number);
+      in_search_.emplace_back(reversed_routes, number);
       out_search_.emplace_back(routes_, number);
     }
     cost_before_.assign(problem_.roots.size(), 0.0);
@@ -253,7 +253,7 @@ class joint_columns {
   std::vector<int> number_;                        // number of a rank, by vertex
   std::map<packing_column, column_pair> known_;
   double least_cost_ = 0;
-  // Not used in a reversed problem:
+  // Not used in a symmetric problem:
   arc_list routes_;                                                  // between numbers of ranks
   std::vector<double> route_cost_;                                   // by route
   std::vector<ways> ways_;                                           // by number of a rank

@@ -118,7 +118,7 @@ struct joint_bound {
   for (std::size_t r = 0; r < total.size(); ++r) {
     if (total[r] > wide_integer{problem.capacity[r]} * values.denominator) return std::nullopt;
   }
-  if (problem.reversed) in = out;
+  if (problem.is_symmetric) in = out;
   auto const rooted = std::accumulate(out.begin(), out.end(), std::int64_t{0});
   if (in != out || rational(rooted, values.denominator) != rate) return std::nullopt;
   return result;
@@ -156,7 +156,7 @@ inline void keep_rounded(joint_problem const& problem, std::vector<tree_layer> c
   std::optional<joint_optimum> rounded;
   bool finished = false;
   std::vector<tree_layer> layers{{false, problem.copying}};
-  if (!problem.reversed) layers.push_back({true, problem.reducing});
+  if (!problem.is_symmetric) layers.push_back({true, problem.reducing});
   for (std::size_t attempt = 0; attempt < options.perturbations.size();) {
     joint_program program(problem, layers, options.perturbations[attempt], options.seed);
     bool const solved = program.solve(options.max_pivots, options.max_work);

@@ -155,15 +155,16 @@ struct priced_pair {
   std::vector<std::int64_t> by_edge;
   for (int const r : problem.resource) by_edge.push_back(price[static_cast<std::size_t>(r)]);
   auto const out = priced_trees(problem, false).cheapest(by_edge, problem.roots);
-  // In a reversed problem, the in-trees are the reversed out-trees.
-  auto const in = problem.reversed ? std::vector<priced_tree>(out.size())
-                                   : priced_trees(problem, true).cheapest(by_edge, problem.roots);
+  // In a symmetric problem, the in-trees are the reversed out-trees.
+  auto const in = problem.is_symmetric
+                      ? std::vector<priced_tree>(out.size())
+                      : priced_trees(problem, true).cheapest(by_edge, problem.roots);
   priced_pair result;
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto const cost = in[i].cost + out[i].cost;
     result.cost = std::min(result.cost, cost);
     if (cost >= enough) continue;
-    if (!problem.reversed) result.layers.insert({true, in[i].switches});
+    if (!problem.is_symmetric) result.layers.insert({true, in[i].switches});
     result.layers.insert({false, out[i].switches});
   }
   return result;

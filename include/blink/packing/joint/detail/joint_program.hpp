@@ -36,7 +36,7 @@ struct joint_problem {
   /// True if both directions of a link are one resource. Then an in-tree uses as much of it as the
   /// same tree as an out-tree. So only out-trees are packed, and each pair is a tree and its
   /// reverse.
-  bool reversed = false;
+  bool is_symmetric = false;
 };
 
 /// Trees of one direction that span the ranks and `switches`, and pass through other switches.
@@ -68,7 +68,7 @@ struct approximate_loads {
 ///         machines that we know.
 class joint_program {
  public:
-  /// layers: at least one of each direction; only out-trees if the problem is reversed. For each
+  /// layers: at least one of each direction; only out-trees if the problem is symmetric. For each
   /// root, both directions root equal amounts. With two layers, these are the same variables.
   joint_program(joint_problem const& problem, std::vector<tree_layer> layers, double perturbation,
                 std::uint64_t seed)
@@ -76,7 +76,7 @@ class joint_program {
         layers_(std::move(layers)),
         edges_(problem.graph.arcs.size()),
         roots_(problem.roots.size()),
-        root_sets_(layers_.size() == 2 && !problem.reversed ? 1 : layers_.size()),
+        root_sets_(layers_.size() == 2 && !problem.is_symmetric ? 1 : layers_.size()),
         unit_(largest_rate()),
         lp_(make_program(perturbation, seed)) {
     std::vector<std::vector<std::size_t>> users(problem_.capacity.size());
@@ -92,7 +92,7 @@ class joint_program {
       }
       add(std::move(row), limit);
     }
-    if (root_sets_ > 1 && !problem_.reversed) {
+    if (root_sets_ > 1 && !problem_.is_symmetric) {
       for (std::size_t i = 0; i < roots_; ++i) {
         program_row row;
         for (std::size_t l = 0; l < layers_.size(); ++l) {

@@ -172,7 +172,7 @@ class rounded_loads {
         amount.push_back(static_cast<std::int64_t>(rooted * share * scale()));
         (layers[l].layer.inward ? in : out) += amount.back();
       }
-      auto const both = problem_.reversed ? out : std::min(in, out);
+      auto const both = problem_.is_symmetric ? out : std::min(in, out);
       in = out = both;
       for (std::size_t l = 0; l < layers.size(); ++l) {
         auto& left = layers[l].layer.inward ? in : out;

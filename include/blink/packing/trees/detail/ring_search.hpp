@@ -121,7 +121,7 @@ class ring_search {
   }
 
  private:
-  bool has_credit(int link) const { return (*room_)[static_cast<std::size_t>(link)] > 0; }
+  bool has_capacity(int link) const { return (*room_)[static_cast<std::size_t>(link)] > 0; }
   bool is_open(int v) const { return visited_[static_cast<std::size_t>(v)] == 0; }
 
   template <class Visit>
@@ -134,7 +134,7 @@ class ring_search {
     auto const& ways = graph_.out[static_cast<std::size_t>(end)];
     if (length == graph_.vertex_count) {
       for (auto const& [head, link] : ways) {
-        if (head != 0 || !has_credit(link)) continue;
+        if (head != 0 || !has_capacity(link)) continue;
         path_.push_back(link);
         if (!visit(std::as_const(path_))) stopped_ = true;
         path_.pop_back();
@@ -151,10 +151,10 @@ class ring_search {
     };
     std::vector<option> options;
     for (auto const& [head, link] : ways) {
-      if (!is_open(head) || !has_credit(link)) continue;
+      if (!is_open(head) || !has_capacity(link)) continue;
       int count = 0;
       for (auto const& [next, onward] : graph_.out[static_cast<std::size_t>(head)]) {
-        if (has_credit(onward) && is_open(next)) ++count;
+        if (has_capacity(onward) && is_open(next)) ++count;
       }
       std::uint64_t const tie =
           shuffle_ == 0 ? 0
@@ -181,12 +181,12 @@ class ring_search {
       if (!is_open(v)) continue;
       int ways_in = 0, ways_out = 0, in_from = -1, out_to = -1;
       for (auto const& [tail, link] : graph_.in[static_cast<std::size_t>(v)]) {
-        if (!has_credit(link) || (tail != end && !is_open(tail))) continue;
+        if (!has_capacity(link) || (tail != end && !is_open(tail))) continue;
         in_from = tail;
         if (++ways_in == 2) break;
       }
       for (auto const& [head, link] : graph_.out[static_cast<std::size_t>(v)]) {
-        if (!has_credit(link) || (head != 0 && !is_open(head))) continue;
+        if (!has_capacity(link) || (head != 0 && !is_open(head))) continue;
         out_to = head;
         if (++ways_out == 2) break;
       }
@@ -200,7 +200,7 @@ class ring_search {
     auto const all = static_cast<std::size_t>(graph_.vertex_count - length + 1);
     for (std::size_t i = 0; i < queue_.size() && queue_.size() < all; ++i) {
       for (auto const& [head, link] : graph_.out[static_cast<std::size_t>(queue_[i])]) {
-        if (!has_credit(link) || reached_[static_cast<std::size_t>(head)] != 0) continue;
+        if (!has_capacity(link) || reached_[static_cast<std::size_t>(head)] != 0) continue;
         reached_[static_cast<std::size_t>(head)] = 1;
         queue_.push_back(head);
       }

@@ -67,7 +67,7 @@ inline rational bound_of_cut(plan_view const& view, plan const& plan, cut_certif
 
 inline rational bound_of_partition(plan_view const& view, plan const& plan,
                                    partition_certificate const& partition) {
-  if (plan.collective != collective::all_reduce) {
+  if (!has_both_phases(plan.collective)) {
     throw plan_fault("certificate: a partition proves all_reduce only");
   }
   if (view.nodes.size() != view.ranks.size()) {
@@ -190,7 +190,7 @@ inline std::vector<std::optional<rational>> cheapest_spanning_trees(
 inline rational bound_of_prices(plan_view const& view, plan const& plan,
                                 price_certificate const& certificate) {
   bool const flows = is_point_to_point(plan.collective);
-  if (plan.collective != collective::all_reduce && !flows) {
+  if (!has_both_phases(plan.collective) && !flows) {
     throw plan_fault("certificate: prices prove all_reduce and flows only");
   }
   std::map<std::pair<int, int>, rational> price;
@@ -256,8 +256,7 @@ inline rational bound_of_prices(plan_view const& view, plan const& plan,
 /// The bound that the certificate proves, or nothing without a certificate.
 /// Throws: plan_fault if the certificate is not valid for this machine and collective.
 inline std::optional<rational> bound_of(plan_view const& view, plan const& plan) {
-  if (plan.collective == collective::barrier &&
-      !std::holds_alternative<no_certificate>(plan.proof)) {
+  if (!moves_data(plan.collective) && !std::holds_alternative<no_certificate>(plan.proof)) {
     throw plan_fault("certificate: a barrier has no rate to prove");
   }
   struct visitor {

@@ -60,7 +60,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
       throw plan_fault("the first tree has no two members, expected a path from or to the root");
     }
     auto const& first = plan.trees.front();
-    bool const gathers = plan.collective == collective::gather;
+    bool const gathers = is_to_root(plan.collective);
     int const other = first.members[first.members[0] == first.root ? 1 : 0];
     int const root = gathers ? other : first.root;
     for (int const rank : ranks) {
@@ -72,10 +72,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The number of blocks in the buffer that the rate counts. Each pair moves one block.
 [[nodiscard]] inline std::int64_t blocks_of(plan const& plan) {
-  bool const whole = plan.collective == collective::gather ||
-                     plan.collective == collective::scatter ||
-                     plan.collective == collective::all_to_all;
-  return whole ? static_cast<std::int64_t>(plan.ranks.size()) : 1;
+  return has_blocks(plan.collective) ? static_cast<std::int64_t>(plan.ranks.size()) : 1;
 }
 
 /// Checks that every tree is a path between a wanted pair and that all pairs have the same total

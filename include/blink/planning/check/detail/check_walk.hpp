@@ -11,9 +11,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 // The part of check_plan for trees: their shape, their shares, and a run with symbolic data.
@@ -125,7 +128,7 @@ inline void check_trees(plan_view const& view, plan const& plan) {
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
     auto const where = tree_name(i);
-    bool const signals = plan.collective == collective::barrier;
+    bool const signals = !moves_data(plan.collective);
     if (t.weight < rational(0) || (t.weight == rational(0)) != signals) {
       throw plan_fault(where + "weight " + t.weight.to_text());
     }
@@ -152,12 +155,13 @@ inline void check_trees(plan_view const& view, plan const& plan) {
 
 /// Checks that the rate follows from the weights and that the shares are as the plan states.
 ///
-/// broadcast, reduce: one root
+/// Returns the rate.
+///
+/// broadcast, reduce:          one root
 /// all_gather, reduce_scatter: equal shares of all ranks, or the shares that the plan names
-/// point-to-point: equal shares of all pairs
+/// point-to-point:             equal shares of all pairs
 ///
 /// sum: of the weights
-/// Returns the rate.
 inline rational check_shares(plan const& plan, rational const& sum) {
   bool const idle = plan.collective == collective::permute && plan.destinations == plan.ranks;
   if (plan.ranks.size() > 1 && plan.trees.empty() && !idle) {
@@ -174,8 +178,8 @@ inline rational check_shares(plan const& plan, rational const& sum) {
   }
   std::map<int, rational> share;
   for (auto const& t : plan.trees) share[t.root] += t.weight;
-  if (plan.collective == collective::broadcast || plan.collective == collective::reduce) {
-    if (share.size() > 1) throw plan_fault("the trees have different roots");
+  if (has_one_root(plan.collective) && share.size() > 1) {
+    throw plan_fault("the trees have different roots");
   }
   if (!plan.shares.empty()) {
     if (!has_equal_roots(plan.collective)) {
@@ -206,11 +210,43 @@ inline rational check_shares(plan const& plan, rational const& sum) {
   return rate;
 }
 
+/// By rank: the number of times that a chunk contains its contribution.
+using contributions = std::vector<int>;
+
+/// The chunks in flight on a tree edge, in order.
+struct symbolic_queue {
+  std::size_t slots = 0;
+  std::deque<contributions> chunks = {};
+};
+
+/// The work of one node in one direction of a tree: it adds arriving chunks to its own contribution
+/// and sends the sum.
+struct symbolic_task {
+  std::vector<symbolic_queue*> in = {};
+  std::vector<symbolic_queue*> out = {};
+  contributions own = {};
+  std::vector<contributions> done = {};  ///< the chunks so far
+
+  /// Handles the next chunk if all queues allow it.
+  bool advance() {
+    auto const is_empty = [](symbolic_queue const* q) { return q->chunks.empty(); };
+    auto const is_full = [](symbolic_queue const* q) { return q->chunks.size() >= q->slots; };
+    if (std::ranges::any_of(in, is_empty) || std::ranges::any_of(out, is_full)) return false;
+    auto sum = own;
+    for (auto* q : in) {
+      std::ranges::transform(sum, q->chunks.front(), sum.begin(), std::plus());
+      q->chunks.pop_front();
+    }
+    for (auto* q : out) q->chunks.push_back(sum);
+    done.push_back(std::move(sum));
+    return true;
+  }
+};
+
 /// Runs one tree with symbolic data: `window + 2` chunks, at most `window` of them in flight on any
 /// edge.
 ///
-/// Each step happens as early as it can. A value counts how often it contains each rank's
-/// contribution. Only the ranks that the tree visits take part.
+/// Each step happens as early as it can. Only the ranks that the tree visits take part.
 /// Throws: plan_fault if a rank waits without end, or a contribution is missing or arrives twice.
 inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   auto const& t = plan.trees[tree_index];
@@ -224,8 +260,9 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
     std::erase_if(ranks, [&](int id) { return !visited.contains(id); });
   }
   auto const n = ranks.size();
-  int const chunks = window + 2;
-  using value = std::vector<int>;  // by rank: times that its contribution is contained
+  auto const chunks = static_cast<std::size_t>(window) + 2;
+  bool const reduces = has_reduce_phase(plan.collective);
+  bool const spreads = has_broadcast_phase(plan.collective);
 
   // Ranks come first, then switches of the tree, which contribute nothing.
   std::map<int, std::size_t> index;
@@ -235,109 +272,55 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
       for (int const end : {e.from, e.to}) index.emplace(end, index.size());
     }
   }
-  auto const nodes = index.size();
-
-  struct edge_state {
-    std::size_t from, to;
-    std::vector<value> sent;  // chunks in order
-    int taken = 0;
-  };
-  auto const states = [&](std::vector<tree_edge> const& phase) {
-    std::vector<edge_state> result;
-    for (auto const& e : phase) result.push_back({index.at(e.from), index.at(e.to), {}, 0});
-    return result;
-  };
-  auto up = states(t.reduce);
-  auto down = states(t.broadcast);
   auto const root = index.at(t.root);
-  std::vector<int> reduced(nodes, 0), received(nodes, 0);
-  std::vector<value> at_root;                     // chunks that the root has complete
-  std::vector<std::vector<value>> result(nodes);  // chunks that each node ends with
-  bool const reduces = has_reduce_phase(plan.collective);
-  bool const spreads = has_broadcast_phase(plan.collective);
-
-  // Advances the reduce direction at `rank` by one chunk, once the chunks of all children have
-  // arrived and the parent has credit.
-  auto const advance_up = [&](std::size_t rank) {
-    if (reduced[rank] == chunks) return false;
-    edge_state* out = nullptr;
-    for (auto& e : up) {
-      if (e.to == rank && static_cast<int>(e.sent.size()) <= reduced[rank]) return false;
-      if (e.from == rank) out = &e;
-    }
-    if (out != nullptr && static_cast<int>(out->sent.size()) - out->taken >= window) return false;
-    value sum(n, 0);
-    if (rank < n) sum[rank] = 1;
-    for (auto& e : up) {
-      if (e.to != rank) continue;
-      for (std::size_t i = 0; i < n; ++i) sum[i] += e.sent[static_cast<std::size_t>(e.taken)][i];
-      ++e.taken;
-    }
-    if (out != nullptr) {
-      out->sent.push_back(sum);
-    } else if (rank == root) {
-      at_root.push_back(sum);
-    }
-    ++reduced[rank];
-    return true;
+  std::deque<symbolic_queue> queues;
+  auto const join = [&](symbolic_task& from, symbolic_task& to, std::size_t slots) {
+    auto& queue = queues.emplace_back(symbolic_queue{slots});
+    from.out.push_back(&queue);
+    to.in.push_back(&queue);
   };
-  auto const advance_down = [&](std::size_t rank) {
-    if (received[rank] == chunks) return false;
-    value chunk(n, 0);
-    edge_state* in = nullptr;
-    for (auto& e : down) {
-      if (e.to == rank) in = &e;
-      if (e.from == rank && static_cast<int>(e.sent.size()) - e.taken >= window) return false;
-    }
-    if (in != nullptr) {
-      if (static_cast<int>(in->sent.size()) <= in->taken) return false;
-      chunk = in->sent[static_cast<std::size_t>(in->taken++)];
-    } else if (rank != root) {
-      return false;  // no sender: reported as a wait that never ends
-    } else if (reduces) {
-      if (static_cast<int>(at_root.size()) <= received[rank]) return false;
-      chunk = at_root[static_cast<std::size_t>(received[rank])];
-    } else {
-      chunk[root] = 1;
-    }
-    for (auto& e : down) {
-      if (e.from == rank) e.sent.push_back(chunk);
-    }
-    result[rank].push_back(chunk);
-    ++received[rank];
-    return true;
-  };
+  auto const slots = static_cast<std::size_t>(window);
+  contributions const none(n, 0);
+  std::vector<symbolic_task> up(reduces ? index.size() : 0, {.own = none});
+  for (std::size_t i = 0; i < n && reduces; ++i) up[i].own[i] = 1;
+  for (auto const& e : t.reduce) join(up[index.at(e.from)], up[index.at(e.to)], slots);
+  std::vector<symbolic_task> down(spreads ? index.size() : 0, {.own = none});
+  for (auto const& e : t.broadcast) join(down[index.at(e.from)], down[index.at(e.to)], slots);
+  if (reduces && spreads) join(up[root], down[root], chunks);  // the root's own memory
+  if (spreads && !reduces) down[root].own[root] = 1;
+  symbolic_queue no_sender;
+  for (std::size_t i = 0; i < down.size(); ++i) {
+    if (i != root && down[i].in.empty()) down[i].in.push_back(&no_sender);  // waits without end
+  }
   for (bool progress = true; progress;) {
     progress = false;
-    for (std::size_t rank = 0; rank < nodes; ++rank) {
-      if (reduces) progress = advance_up(rank) || progress;
-      if (spreads) progress = advance_down(rank) || progress;
+    for (auto* direction : {&up, &down}) {
+      for (auto& task : *direction) {
+        while (task.done.size() < chunks && task.advance()) progress = true;
+      }
     }
   }
 
-  value const all(n, 1);
-  value only_root(n, 0);
-  only_root[root] = 1;
-  value const& wanted = reduces ? all : only_root;
+  contributions wanted(n, reduces ? 1 : 0);
+  wanted[root] = 1;
   for (std::size_t rank = 0; rank < n; ++rank) {
-    auto const name = where + "rank " + std::to_string(ranks[rank]);
-    if (reduces && reduced[rank] != chunks) {
-      throw plan_fault(name + " waits without end for chunk " + std::to_string(reduced[rank]) +
-                       " of the reduction");
-    }
-    if (spreads && received[rank] != chunks) {
-      throw plan_fault(name + " waits without end for chunk " + std::to_string(received[rank]) +
-                       " of the broadcast");
-    }
+    auto const require_end = [&](symbolic_task const& task, char const* phase) {
+      if (task.done.size() == chunks) return;
+      throw plan_fault(where + "rank " + std::to_string(ranks[rank]) +
+                       " waits without end for chunk " + std::to_string(task.done.size()) +
+                       " of the " + phase);
+    };
+    if (reduces) require_end(up[rank], "reduction");
+    if (spreads) require_end(down[rank], "broadcast");
   }
   for (std::size_t rank = 0; rank < n; ++rank) {
-    auto const name = where + "rank " + std::to_string(ranks[rank]);
-    auto const& values = spreads ? result[rank] : (rank == root ? at_root : result[rank]);
+    if (!spreads && rank != root) continue;  // it gets no result
+    auto const& values = (spreads ? down : up)[rank].done;
     for (std::size_t chunk = 0; chunk < values.size(); ++chunk) {
-      if (values[chunk] == wanted) continue;
       for (std::size_t i = 0; i < n; ++i) {
         if (values[chunk][i] == wanted[i]) continue;
-        throw plan_fault(name + ", chunk " + std::to_string(chunk) + ": the contribution of rank " +
+        throw plan_fault(where + "rank " + std::to_string(ranks[rank]) + ", chunk " +
+                         std::to_string(chunk) + ": the contribution of rank " +
                          std::to_string(ranks[i]) + " arrives " + std::to_string(values[chunk][i]) +
                          " times, expected " + std::to_string(wanted[i]));
       }

@@ -73,8 +73,8 @@ struct shaped_request {
 inline void add_whole_tree_plans(topology const& machine, shaped_request const& wanted,
                                  plan const& free, std::vector<plan>& candidates) {
   auto const& options = wanted.request.constraints;
-  if (options.max_height || wanted.request.collective == collective::all_reduce) return;
-  if (wanted.request.collective == collective::broadcast) {
+  if (options.max_height || has_both_phases(wanted.request.collective)) return;
+  if (has_one_root(wanted.request.collective)) {
     if (!options.weight_unit) return;
     auto const scale = rational(1, machine.steps_per_unit) / *options.weight_unit;
     auto const whole = in_whole_trees(machine, scale);
@@ -128,14 +128,13 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
 inline void add_shallow_packings(topology const& machine, shaped_request const& wanted,
                                  plan const& free, std::vector<plan>& candidates) {
   auto const& options = wanted.request.constraints;
-  if (!options.max_height || options.weight_unit ||
-      wanted.request.collective == collective::all_reduce) {
+  if (!options.max_height || options.weight_unit || has_both_phases(wanted.request.collective)) {
     return;
   }
   constexpr int tries = 24;
   arborescence_packing_options const low{.preferred_height = *options.max_height, .tries = tries};
   auto p = empty_plan(machine, wanted.request);
-  if (wanted.request.collective == collective::broadcast) {
+  if (has_one_root(wanted.request.collective)) {
     int const root = machine.position_of(free.trees.front().root);
     pack_out_trees(machine, {{root, free.rate * machine.steps_per_unit}}, p, low);
     candidates.push_back(std::move(p));
@@ -176,7 +175,7 @@ inline height_limit add_packed_plan(topology const& machine, shaped_request cons
   shape.required = options.required_links;
   if (options.weight_unit) shape.unit = *options.weight_unit * machine.steps_per_unit;
   std::vector<std::vector<int>> root_sets(1);  // one packing each; the best is kept
-  if (family.collective == collective::broadcast) {
+  if (has_one_root(family.collective)) {
     root_sets.clear();
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       int const id = machine.nodes[static_cast<std::size_t>(ranks[i])].id;
@@ -189,7 +188,7 @@ inline height_limit add_packed_plan(topology const& machine, shaped_request cons
     for (std::size_t i = 0; i < ranks.size(); ++i) root_sets[0].push_back(static_cast<int>(i));
   }
   std::int64_t roots = 1;
-  if (family.collective == collective::all_gather) {
+  if (has_equal_roots(family.collective)) {
     constexpr std::int64_t most_copies = 4096;
     roots = 0;
     rational copies;
@@ -229,7 +228,7 @@ inline height_limit add_packed_plan(topology const& machine, shaped_request cons
     }
     candidates.push_back(std::move(p));
   }
-  if (family.collective == collective::all_gather && reached.bound) {
+  if (has_equal_roots(family.collective) && reached.bound) {
     // A bundle has one tree, or share trees, of each rank.
     std::int64_t copies = 0;
     for (auto const s : reduced_shares(machine, wanted.shares)) copies += s;

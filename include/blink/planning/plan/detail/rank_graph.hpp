@@ -162,8 +162,7 @@ struct star {
 /// Broadcast becomes reduce, and all-gather becomes reduce-scatter. Every edge is reversed, and the
 /// cut becomes its complement.
 [[nodiscard]] inline plan reversed(plan p, topology const& machine) {
-  p.collective =
-      p.collective == collective::broadcast ? collective::reduce : collective::reduce_scatter;
+  p.collective = blink::reversed(p.collective);
   for (auto& t : p.trees) {
     t.reduce = std::move(t.broadcast);
     t.broadcast.clear();

@@ -152,7 +152,7 @@ class ring_finder {
 
   /// An order of one server's ranks that makes a cheap cycle.
   [[nodiscard]] std::vector<int> order_inside() const {
-    auto const ids = turned_to(servers_.front().ids, found_);
+    auto const ids = rotated_to(servers_.front().ids, found_);
     for (bool const through_ranks : {false, true}) {
       auto const table = prices(ids, through_ranks);
       std::vector<std::pair<price, std::size_t>> exits;
@@ -174,12 +174,12 @@ class ring_finder {
 
   /// An order through all servers in turn.
   [[nodiscard]] std::vector<int> order_through() {
-    struct gates {
+    struct leaders {
       int entry = -1;
       int exit = -1;
     };
     auto const count = servers_.size();
-    std::vector<gates> gate(count);
+    std::vector<leaders> leader(count);
     std::vector<tree_edge> taken;
     for (std::size_t b = 0; b < count; ++b) {
       auto const next = (b + 1) % count;
@@ -188,10 +188,10 @@ class ring_finder {
       auto const& there = servers_[next].ids;
       for (std::size_t x = 0; x < here.size(); ++x) {
         int const exit = round_robin(here, x + found_);
-        if (here.size() > 1 && exit == gate[b].entry) continue;
+        if (here.size() > 1 && exit == leader[b].entry) continue;
         for (std::size_t y = 0; y < there.size(); ++y) {
           int const entry = round_robin(there, y + found_);
-          if (there.size() > 1 && entry == gate[next].exit) continue;
+          if (there.size() > 1 && entry == leader[next].exit) continue;
           auto const cost = price_of(exit, entry, true);
           if (cost && (!best || std::tuple(*cost, x, y) < *best)) best.emplace(*cost, x, y);
         }
@@ -200,9 +200,9 @@ class ring_finder {
         throw planning_error("no route leads from server " + std::to_string(servers_[b].server) +
                              " to server " + std::to_string(servers_[next].server));
       }
-      gate[b].exit = round_robin(here, std::get<1>(*best) + found_);
-      gate[next].entry = round_robin(there, std::get<2>(*best) + found_);
-      if (auto edge = route_.find(gate[b].exit, gate[next].entry, true)) {
+      leader[b].exit = round_robin(here, std::get<1>(*best) + found_);
+      leader[next].entry = round_robin(there, std::get<2>(*best) + found_);
+      if (auto edge = route_.find(leader[b].exit, leader[next].entry, true)) {
         route_.take(*edge);  // seen by the next choice
         taken.push_back(*std::move(edge));
       }
@@ -210,7 +210,7 @@ class ring_finder {
     for (auto const& edge : taken) route_.take(edge, -1);
     std::vector<int> order;
     for (std::size_t b = 0; b < count; ++b) {
-      auto const part = inside(servers_[b].ids, gate[b].entry, gate[b].exit);
+      auto const part = inside(servers_[b].ids, leader[b].entry, leader[b].exit);
       order.insert(order.end(), part.begin(), part.end());
     }
     return order;

@@ -100,7 +100,7 @@ struct server {
 }
 
 /// The list rotated so that it begins with its element `first`.
-[[nodiscard]] inline std::vector<int> turned_to(std::vector<int> ids, std::size_t first) {
+[[nodiscard]] inline std::vector<int> rotated_to(std::vector<int> ids, std::size_t first) {
   std::rotate(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(first % ids.size()),
               ids.end());
   return ids;

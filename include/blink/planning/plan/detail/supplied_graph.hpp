@@ -25,31 +25,28 @@ namespace blink { inline namespace BLINK_ABI {
 /// A switch has more capacity out than in, the rate of the cuts needs all of it, and the switch
 /// cannot copy. For reduce and reduce-scatter, it has more capacity in than out and cannot reduce.
 struct unbalanced_switch : planning_error {
-  unbalanced_switch(topology const& machine, int position, bool turned)
-      : planning_error(message(machine, position, turned)), at(position) {}
+  unbalanced_switch(topology const& machine, int position, bool is_reversed)
+      : planning_error(message(machine, position, is_reversed)), at(position) {}
 
   int at;  ///< position of the node
 
  private:
-  static std::string message(topology const& machine, int position, bool turned) {
+  static std::string message(topology const& machine, int position, bool is_reversed) {
     std::int64_t in = 0, out = 0;
     for (auto const& l : machine.links) {
       if (l.head == position) in += l.capacity;
       if (l.tail == position) out += l.capacity;
     }
-    if (turned) std::swap(in, out);
+    if (is_reversed) std::swap(in, out);
     auto const& n = machine.nodes[static_cast<std::size_t>(position)];
     return "machine '" + machine.name + "': switch " + std::to_string(n.id) +
            (n.label.empty() ? "" : " (" + n.label + ")") + " has " +
            machine.in_units(in).to_text() + " " + machine.unit + " in and " +
            machine.in_units(out).to_text() + " out, and forwards without " +
-           (turned ? "adding up" : "copying") +
+           (is_reversed ? "adding up" : "copying") +
            ": the rate that the cuts allow cannot be split into routes through it; ask to cut the "
-           "egress excess (--balance-switches, plan_constraints::balance_switches) for a plan that "
-           "may "
-           "lose "
-           "some "
-           "rate";
+           "egress excess (--balance-switches, plan_constraints::balance_switches) for a plan "
+           "that may lose some rate";
   }
 };
 
@@ -63,19 +60,19 @@ template <class Make>
   if (forward == request.collective) return make(machine, request);
   request.collective = forward;
   for (auto& link : request.constraints.required_links) std::swap(link.first, link.second);
-  auto const turned = reversed(machine);
+  auto const reversed_machine = reversed(machine);
   try {
-    return reversed(make(turned, request), machine);
+    return reversed(make(reversed_machine, request), machine);
   } catch (unbalanced_switch const& fault) {
-    throw unbalanced_switch(turned, fault.at, true);
+    throw unbalanced_switch(reversed_machine, fault.at, true);
   }
 }
 
 /// The switch to name in an error: the one that could not be split, or the one whose egress excess
 /// is the cause.
-[[nodiscard]] inline int switch_to_blame(topology const& machine,
-                                         std::vector<std::int64_t> const& capacity,
-                                         std::vector<bool> const& is_switch, int unsplittable) {
+[[nodiscard]] inline int unbalanced_cause(topology const& machine,
+                                          std::vector<std::int64_t> const& capacity,
+                                          std::vector<bool> const& is_switch, int unsplittable) {
   auto const unbalanced = unbalanced_switches(machine, capacity, is_switch);
   for (auto const& each : unbalanced) {
     if (each.switch_node == unsplittable) return unsplittable;
@@ -131,7 +128,7 @@ struct supplied_graph {
     try {
       return split_off_switches(machine, capacity, is_switch, amounts, server);
     } catch (unsplittable_switch const& fault) {
-      throw unbalanced_switch(machine, switch_to_blame(machine, capacity, is_switch, fault.vertex),
+      throw unbalanced_switch(machine, unbalanced_cause(machine, capacity, is_switch, fault.vertex),
                               false);
     }
   }();

@@ -78,14 +78,15 @@ class bundle_oracle {
     auto const table = rows_->routes(prices);
     auto const down = shallow_arborescences(table.cost, family_.roots, family_.height);
     std::vector<std::optional<std::vector<int>>> up;
-    if (family_.collective == collective::all_reduce) {
-      cost_matrix<Cost> turned(table.cost.size);
-      for (std::size_t u = 0; u < turned.size; ++u) {
-        for (std::size_t v = 0; v < turned.size; ++v) turned(u, v) = table.cost(v, u);
+    if (has_both_phases(family_.collective)) {
+      cost_matrix<Cost> reversed_costs(table.cost.size);
+      for (std::size_t u = 0; u < reversed_costs.size; ++u) {
+        for (std::size_t v = 0; v < reversed_costs.size; ++v)
+          reversed_costs(u, v) = table.cost(v, u);
       }
-      up = shallow_arborescences(turned, family_.roots, family_.height);
+      up = shallow_arborescences(reversed_costs, family_.roots, family_.height);
     }
-    if (family_.collective == collective::all_gather) {
+    if (has_equal_roots(family_.collective)) {
       tree_bundle bundle;
       packing_column column;
       for (std::size_t i = 0; i < family_.roots.size(); ++i) {

@@ -55,7 +55,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   using key = std::tuple<int, std::vector<std::vector<int>>, std::vector<std::vector<int>>>;
   std::map<key, std::size_t> known;
   std::vector<tree> trees;
-  bool const one_root = detail::has_one_root(p.collective);
+  bool const one_root = has_one_root(p.collective);
   for (auto const& s : group) {
     for (auto const& t : p.trees) {
       tree moved{image(s, t.root), t.weight / static_cast<std::int64_t>(group.size()), t.reduce,

@@ -68,7 +68,7 @@ class observed_call {
   void count_eager(bool is_root) {
     if (!is_on()) return;
     event_.is_sent_with_call = true;
-    if (event_.kind == collective::barrier) return;
+    if (!moves_data(event_.kind)) return;
     auto const once = std::uint64_t{event_.count} * event_.element_bytes;
     auto const often = once * static_cast<std::uint64_t>(event_.rank_count - 1);
     auto const bytes = [&](bool root_has_all, bool others_have_one) {

@@ -74,12 +74,6 @@ inline constexpr bool is_element = std::is_trivially_copyable_v<T> && !std::is_c
   return result;
 }
 
-/// True if ranks send data from where they receive when the output is in the input's place.
-[[nodiscard]] constexpr bool sends_and_receives(collective kind) {
-  return kind == collective::all_to_all || kind == collective::send_to_next ||
-         kind == collective::permute;
-}
-
 /// The size of a call.
 struct call_size {
   std::size_t count = 0;  ///< of the whole buffer, or of one segment if the collective has segments

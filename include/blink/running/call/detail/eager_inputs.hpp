@@ -45,7 +45,7 @@ template <eager_communicator Comm>
 template <eager_communicator Comm>
 void copy_eager_inputs(Comm const& comm, collective kind, int root, void const* input, void* output,
                        std::size_t count, std::size_t element_bytes) {
-  if (kind == collective::barrier || has_reduce_phase(kind)) return;
+  if (has_reduce_phase(kind)) return;
   if (is_to_root(kind) && comm.rank() != root) return;
   std::size_t const bytes = count * element_bytes;
   std::size_t const own_block = has_input_blocks(kind) ? bytes : 0;

@@ -163,7 +163,7 @@ class nccl_device_reader {
                      .host = host,
                      .label = "pci " + std::string(pci.text("busid")),
                      .element = pci};
-    what.rate = pcie_rate(tasks(pci), pci.text("link_speed"));
+    what.rate = pcie_rate(lanes(pci), pci.text("link_speed"));
     set_chip(what);
     int const here = add(std::move(what));
     if (!found_.by_bus.insert({{host, *bus}, here}).second) {
@@ -240,7 +240,7 @@ class nccl_device_reader {
     });
   }
 
-  static std::int64_t tasks(xml_element const& pci) {
+  static std::int64_t lanes(xml_element const& pci) {
     constexpr std::int64_t unknown = 16;
     if (pci.text("link_width").empty()) return unknown;
     constexpr std::array<std::int64_t, 8> widths{0, 1, 2, 4, 8, 12, 16, 32};

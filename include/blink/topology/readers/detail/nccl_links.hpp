@@ -268,9 +268,8 @@ class nccl_link_builder {
     if (options_.between_processors) return *options_.between_processors;
     cpu.fail("arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
              (what.model ? "" : " without modelid") +
-             " has no known bandwidth between processors, expected a processor that NCCL knows or "
-             "the option "
-             "between_processors");
+             " has no known bandwidth between processors, expected a processor that NCCL knows "
+             "or the option between_processors");
   }
 
   void quantise() {

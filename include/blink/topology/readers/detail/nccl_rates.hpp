@@ -56,7 +56,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The rate of a PCIe link: its width times NCCL's rate of one lane. A speed that is not in NCCL's
 /// table counts as 8 GT/s.
-[[nodiscard]] constexpr rational pcie_rate(std::int64_t tasks, std::string_view speed) {
+[[nodiscard]] constexpr rational pcie_rate(std::int64_t lanes, std::string_view speed) {
   struct row {
     std::string_view prefix;
     int rate;  // 100 Mb/s
@@ -75,7 +75,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   for (auto const& [prefix, known] : rows) {
     if (speed.starts_with(prefix)) rate = known;
   }
-  return rational(tasks * rate, 80);
+  return rational(lanes * rate, 80);
 }
 
 /// The attributes of a processor on which the rate between sockets depends.

@@ -113,4 +113,31 @@ class xml_element {
   pugi::xml_node element_;
 };
 
+/// Parses an XML text into `document` and returns its root element, the only one at the top.
+///
+/// name:     of the root element
+/// expected: the words of the error for another root element
+/// Throws:   input_error with the line, for a text that is not well-formed or has another root.
+[[nodiscard]] inline xml_element open_xml(xml_source const& from, pugi::xml_document& document,
+                                          std::string const& name, std::string const& expected) {
+  if (auto const zero = from.text.find('\0'); zero != std::string_view::npos) {
+    fail_at(from.file, from.line_of(static_cast<std::ptrdiff_t>(zero)),
+            "a zero byte, expected XML text");
+  }
+  auto const parsed = document.load_buffer(from.text.data(), from.text.size(), pugi::parse_default,
+                                           pugi::encoding_utf8);
+  if (!parsed) {
+    fail_at(from.file, from.line_of(parsed.offset),
+            std::string("not well-formed XML, or cut short: ") + parsed.description());
+  }
+  xml_element const root(from, document.document_element());
+  if (root.name() != name) root.fail(expected);
+  for (auto const beside : document.children()) {
+    if (beside != root.node()) {
+      xml_element(from, beside).fail("expected nothing beside <" + name + ">");
+    }
+  }
+  return root;
+}
+
 }}}  // namespace blink::BLINK_ABI::detail

@@ -174,7 +174,7 @@ class ranks_on_devices {
     auto const in_place = check_rank_buffers(kind, use, buffers, element_bytes, alignment);
     std::size_t const count = buffers[0].count;
     prepared.expect_carries_blocks(kind, [count](std::size_t) { return count; });
-    bool const keeps_input = detail::sends_and_receives(kind) || prepared.source().is_one_shot;
+    bool const keeps_input = sends_and_receives(kind) || prepared.source().is_one_shot;
     std::size_t const blocks = has_input_blocks(kind) ? static_cast<std::size_t>(rank_count()) : 1;
     std::vector<std::size_t> result(buffers.size(), 0);
     for (std::size_t rank = 0; rank < result.size(); ++rank) {

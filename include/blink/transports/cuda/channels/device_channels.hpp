@@ -105,8 +105,7 @@ class device_channels {
     result.kind = options().kind;
     result.reduces = has_reduce_phase(options().kind);
     result.keeps_order = layout_.keeps_order();
-    result.keeps_input =
-        detail::sends_and_receives(options().kind) || prepared().source().is_one_shot;
+    result.keeps_input = sends_and_receives(options().kind) || prepared().source().is_one_shot;
     return result;
   }
 
