@@ -113,6 +113,9 @@ if(TARGET blink_command AND BLINK_PYTHON)
   endif()
   add_test(NAME pages.code
            COMMAND ${BLINK_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/check_pages ${pages_options})
+  add_test(NAME pages.tables
+           COMMAND ${BLINK_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/make_tables --check
+                   --blink $<TARGET_FILE:blink_command>)
 endif()
 
 # --- two translation units with everything ------------------------------------------------------------
