@@ -116,6 +116,8 @@ if(TARGET blink_command AND BLINK_PYTHON)
   add_test(NAME pages.tables
            COMMAND ${BLINK_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/make_tables --check
                    --blink $<TARGET_FILE:blink_command>)
+  add_test(NAME pages.pictures COMMAND ${PROJECT_SOURCE_DIR}/scripts/make_pictures --check)
+  set_tests_properties(pages.pictures PROPERTIES ENVIRONMENT BLINK=$<TARGET_FILE:blink_command>)
 endif()
 
 # --- two translation units with everything ------------------------------------------------------------
