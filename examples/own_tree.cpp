@@ -12,8 +12,8 @@ int main() {
 
   blink::thread_ranks threads(trees.rank_count);
   threads.run([&](auto& comm) {
-    std::vector<int> data(300, comm.rank() == 0 ? 42 : 0);
-    blink::broadcast(comm, trees, data.data(), data.data(), data.size());
+    std::vector<int> data(300'000, comm.rank() == 0 ? 42 : 0);
+    blink::broadcast(comm, trees, data);
     if (comm.rank() == 3) std::printf("rank 3 has %d … %d\n", data.front(), data.back());
   });
   for (auto const& edge : threads.prepare(trees).edges()) {

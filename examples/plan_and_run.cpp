@@ -21,7 +21,7 @@ int main() {
   blink::thread_ranks threads(trees.rank_count);
   threads.run([&](auto& comm) {
     std::vector<double> data(10'000, comm.rank());
-    blink::all_reduce(comm, trees, data.data(), data.data(), data.size(), blink::sum{});
+    blink::all_reduce(comm, trees, data, data, blink::sum{});  // in place, along the plan
     if (comm.rank() == 5) std::printf("0 + 1 + … + 5 = %g\n", data.front());
   });
   return report ? 0 : 1;

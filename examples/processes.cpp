@@ -11,8 +11,7 @@ int main() {
   try {
     blink::process_communicator comm;
     std::vector<double> gradient(1000, 1.0 + comm.rank());
-    blink::all_reduce(comm, blink::star_schedule(comm.rank_count()), gradient.data(),
-                      gradient.data(), gradient.size(), blink::sum{});
+    blink::all_reduce(comm, gradient);
     std::printf("rank %d of %d: %g\n", comm.rank(), comm.rank_count(), gradient[0]);
   } catch (blink::input_error const& failure) {  // not started by a launcher
     std::printf("%s\n", failure.what());

@@ -64,11 +64,11 @@ install_packages() {
 # What building the command needs, what the tests add, and what check --all adds.
 build_packages=(g++ cmake ninja-build libboost-dev libboost-graph-dev libeigen3-dev libcli11-dev
   nlohmann-json3-dev libpugixml-dev)
-test_packages=(libgtest-dev)
+test_packages=(libgtest-dev python3)
 # Two MPI libraries side by side, for what runs on MPI.
 mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
 gate_packages=(clang-19 libclang-rt-19-dev clang-format-19 libbenchmark-dev libgloo-dev doxygen git
-  valgrind iproute2 python3 universal-ctags)
+  valgrind iproute2 universal-ctags)
 
 # configure PRESET [OPTION...]: once, and again for options; ninja sees later changes itself.
 configure() {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Checks of the package as a whole: users' projects, the command's behaviour, the README.
+# Checks of the package as a whole: users' projects, the command's behaviour, the pages.
 
 # --- users' projects ---------------------------------------------------------------------------------
 set(consumer ${PROJECT_BINARY_DIR}/consumer)
@@ -97,9 +97,28 @@ if(TARGET blink_command AND BLINK_BUILD_EXAMPLES)
                    $<TARGET_FILE:blink_command> run)
 endif()
 
-# --- the README -----------------------------------------------------------------------------------------
-add_test(NAME readme.code_is_the_example
-         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme_test.sh ${PROJECT_SOURCE_DIR})
+# --- the pages ------------------------------------------------------------------------------------------
+find_program(BLINK_PYTHON python3)
+mark_as_advanced(BLINK_PYTHON)
+if(TARGET blink_command AND BLINK_PYTHON)
+  set(pages_options --blink $<TARGET_FILE:blink_command> --compiler ${CMAKE_CXX_COMPILER})
+  if(BLINK_MPI_LIBRARIES)
+    list(GET BLINK_MPI_LIBRARIES 0 first)
+    list(APPEND pages_options --mpi mpicxx.${first},mpirun.${first})
+  endif()
+  find_program(BLINK_NVCC nvcc HINTS /usr/local/cuda/bin)
+  mark_as_advanced(BLINK_NVCC)
+  if(BLINK_NVCC AND BLINK_TEST_SLOW)  # half a minute of a core
+    list(APPEND pages_options --nvcc ${BLINK_NVCC})
+  endif()
+  add_test(NAME pages.code
+           COMMAND ${BLINK_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/check_pages ${pages_options})
+  add_test(NAME pages.tables
+           COMMAND ${BLINK_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/make_tables --check
+                   --blink $<TARGET_FILE:blink_command>)
+  add_test(NAME pages.pictures COMMAND ${PROJECT_SOURCE_DIR}/scripts/make_pictures --check)
+  set_tests_properties(pages.pictures PROPERTIES ENVIRONMENT BLINK=$<TARGET_FILE:blink_command>)
+endif()
 
 # --- two translation units with everything ------------------------------------------------------------
 if(NOT BLINK_TEST_SLOW)

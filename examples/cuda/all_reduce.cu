@@ -20,7 +20,7 @@ struct hypotenuse {
 }  // namespace example
 
 int main() {
-  constexpr int ranks = 4;
+  constexpr int rank_count = 4;
   constexpr std::size_t count = 1 << 20;
   int const gpus = blink::cuda_devices::of_process().device_count();
   if (gpus == 0) {
@@ -28,11 +28,12 @@ int main() {
     return 77;
   }
   blink::device_options options;
-  for (int rank = 0; rank < ranks; ++rank) options.devices.push_back(gpus < ranks ? 0 : rank);
-  blink::device_ranks threads(options);
+  for (int rank = 0; rank < rank_count; ++rank)
+    options.devices.push_back(gpus < rank_count ? 0 : rank);
+  blink::device_ranks ranks(options);
 
   std::vector<blink::rank_buffers<float>> buffers;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < rank_count; ++rank) {
     float* data = nullptr;
     cudaSetDevice(options.devices[static_cast<std::size_t>(rank)]);
     cudaMalloc(&data, count * sizeof(float));
@@ -40,8 +41,8 @@ int main() {
     cudaMemcpy(data, ones.data(), count * sizeof(float), cudaMemcpyHostToDevice);
     buffers.push_back({data, data, count});  // in place
   }
-  blink::all_reduce(threads, blink::star_schedule(ranks), buffers, example::hypotenuse{});
-  threads.wait();
+  blink::all_reduce(ranks, blink::star_schedule(rank_count), buffers, example::hypotenuse{});
+  ranks.wait();
 
   float result = 0;
   cudaMemcpy(&result, buffers[0].output + count / 2, sizeof result, cudaMemcpyDeviceToHost);

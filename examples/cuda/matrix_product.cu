@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <vector>
 
-constexpr int ranks = 4;
+constexpr int rank_count = 4;
 constexpr std::size_t rows = 200, columns = 96, tile_rows = 16;
 constexpr std::size_t inner = 64;  // of each rank
 
@@ -29,11 +29,12 @@ int main() {
     return 77;
   }
   blink::device_options options;
-  for (int rank = 0; rank < ranks; ++rank) options.devices.push_back(gpus < ranks ? 0 : rank);
-  blink::device_ranks all_threads(options);
+  for (int rank = 0; rank < rank_count; ++rank)
+    options.devices.push_back(gpus < rank_count ? 0 : rank);
+  blink::device_ranks ranks(options);
 
   std::vector<example::tile_product> kernels;  // by rank
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
+  for (std::size_t rank = 0; rank < rank_count; ++rank) {
     float* const left = matrix(rows * inner);
     float* const right = matrix(inner * columns);
     for (std::size_t k = 0; k < rows * inner; ++k) left[k] = static_cast<float>(k % 5 + rank);
@@ -42,10 +43,10 @@ int main() {
   }
 
   constexpr std::uint32_t blocks = 8;  // of each rank, each with its own channel
-  auto const channels = all_threads.prepare_channels<float>(
-      blink::star_schedule(ranks), {.most_count = tile_rows * columns, .channels = blocks});
-  all_threads.launch(channels, kernels, {.blocks = blocks, .threads = 256});
-  all_threads.wait();
+  auto const channels = ranks.prepare_channels<float>(
+      blink::star_schedule(rank_count), {.most_count = tile_rows * columns, .channels = blocks});
+  ranks.launch(channels, kernels, {.blocks = blocks, .threads = 256});
+  ranks.wait();
 
   std::size_t wrong = 0;
   for (std::size_t e = 0; e < rows * columns; ++e) {
@@ -57,6 +58,7 @@ int main() {
     }
     for (auto const& own : kernels) wrong += own.product[e] != expected ? 1 : 0;
   }
-  std::printf("product of shares: %zu of %zu elements are wrong\n", wrong, ranks * rows * columns);
+  std::printf("product of shares: %zu of %zu elements are wrong\n", wrong,
+              rank_count * rows * columns);
   return wrong == 0 ? 0 : 1;
 }

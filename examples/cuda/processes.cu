@@ -22,7 +22,7 @@ int main() {
     constexpr std::size_t count = 1 << 20;
     blink::launcher_bootstrap all;
     int const device = all.process() % gpus;
-    blink::process_device_ranks threads({.devices = {device}}, all);
+    blink::process_device_ranks ranks({.devices = {device}}, all);
 
     float* data = nullptr;
     cudaSetDevice(device);
@@ -31,12 +31,12 @@ int main() {
     cudaMemcpy(data, mine.data(), count * sizeof(float), cudaMemcpyHostToDevice);
 
     std::vector<blink::rank_buffers<float>> const buffers{{data, data, count}};  // in place
-    blink::all_reduce(threads, blink::star_schedule(threads.rank_count()), buffers, blink::sum{});
-    threads.wait();
+    blink::all_reduce(ranks, blink::star_schedule(ranks.rank_count()), buffers, blink::sum{});
+    ranks.wait();
 
     float result = 0;
     cudaMemcpy(&result, data + count / 2, sizeof result, cudaMemcpyDeviceToHost);
-    std::printf("rank %d of %d: %g\n", threads.first_rank(), threads.rank_count(),
+    std::printf("rank %d of %d: %g\n", ranks.first_rank(), ranks.rank_count(),
                 static_cast<double>(result));
     cudaFree(data);
   } catch (blink::input_error const& failure) {  // not started by a launcher
