@@ -164,7 +164,7 @@ TEST(mpi_communicator, calls_that_repeat_are_exact_at_every_size) {
 
 TEST(mpi_communicator, all_ranks_find_the_same_eager_size) {
   blink::mpi_channel channel(MPI_COMM_WORLD);
-  int const found = static_cast<int>(blink::eager_bytes_of(channel));
+  int const found = static_cast<int>(channel.eager_bytes());
   int least = 0;
   int most = 0;
   MPI_Allreduce(&found, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);

@@ -64,12 +64,12 @@ class counting_transport : public blink::mpi_transport {
   using blink::mpi_transport::mpi_transport;
   void send_in_place(std::uint32_t connection, blink::chunk_run const& run, bool lands) const {
     if (run.first != nullptr) ++sends;
-    mpi_transport::send_in_place(connection, run, lands);
+    blink::mpi_transport::send_in_place(connection, run, lands);
   }
   void receive_in_place(std::uint32_t connection, blink::chunk_run const& run,
                         bool is_input) const {
     if (run.first != nullptr) ++receives;
-    mpi_transport::receive_in_place(connection, run, is_input);
+    blink::mpi_transport::receive_in_place(connection, run, is_input);
   }
   static inline int sends = 0;
   static inline int receives = 0;

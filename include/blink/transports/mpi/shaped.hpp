@@ -9,6 +9,7 @@
 #include <blink/schedule/schedule.hpp>
 #include <blink/transports/host/host_processes.hpp>
 #include <blink/transports/host/shaped.hpp>
+#include <blink/transports/messages/message_communicator.hpp>
 #include <blink/transports/mpi/bootstrap.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
@@ -24,13 +25,13 @@ static_assert(transport<shaped_mpi_transport> && !reaching_transport<shaped_mpi_
 /// Arrival times of messages, in memory shared by all ranks of the host. It is shared because one
 /// link may carry messages of several ranks.
 template <>
-class mpi_times<shaped_mpi_transport> {
+class arrival_times<shaped_mpi_transport> {
  public:
   /// Makes the shared memory. Collective.
   ///
   /// Throws: precondition_error if the ranks are not processes of one host; resource_error.
-  mpi_times(mpi_channel const& channel, std::chrono::nanoseconds longest)
-      : mpi_times(mpi_bootstrap(channel.comm()), longest) {}
+  arrival_times(mpi_channel const& channel, std::chrono::nanoseconds longest)
+      : arrival_times(mpi_bootstrap(channel.comm()), longest) {}
 
   /// The times of a schedule: the same memory on all ranks, in any order of preparing.
   ///
@@ -42,7 +43,7 @@ class mpi_times<shaped_mpi_transport> {
   }
 
  private:
-  mpi_times(mpi_bootstrap all, std::chrono::nanoseconds longest) : ranks_(all, longest) {}
+  arrival_times(mpi_bootstrap all, std::chrono::nanoseconds longest) : ranks_(all, longest) {}
 
   host_processes ranks_;
 };

@@ -6,9 +6,9 @@
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/zero_copy.hpp>
-#include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/mpi/connection_state.hpp>
-#include <blink/transports/mpi/notices.hpp>
+#include <blink/transports/messages/connection_state.hpp>
+#include <blink/transports/messages/control_messages.hpp>
+#include <blink/transports/messages/message_channel.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -19,21 +19,22 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The connections of one rank along one schedule, as MPI messages with credits. The receiver of a
+/// The connections of one rank along one schedule, as messages with credits. The receiver of a
 /// connection posts a receive for every slot before the sender may use it. So no message through
 /// slots is unexpected, and memory stays bounded.
 ///
 /// With zero copy, messages leave from and arrive in the caller's buffers. They have a tag of their
 /// own, because receives into slots wait for messages of later calls. At most a window of them is
 /// in flight, and the library may have to keep them until their turn
-/// (`mpi_connection_state::is_its_turn`). Without a buffer at the receiver they arrive in separate
-/// slots, because the other slots belong to those receives. Within one host there is one such slot,
-/// so that it stays in caches.
+/// (`message_connection_state::is_its_turn`). Without a buffer at the receiver they arrive in
+/// separate slots, because the other slots belong to those receives. Within one host there is one
+/// such slot, so that it stays in caches.
 ///
 /// A credit is a message in the other direction with the receiver's progress. It is sent once for
 /// each consumed half window. A peer that has entered a later call has consumed all messages of the
 /// calls before, so calls of few chunks need no credit.
-class mpi_connections {
+template <message_channel Channel>
+class message_connections {
  public:
   /// The number of tags from `first_tag` on: data, credits and zero copy, for each phase of each
   /// tree.
@@ -43,9 +44,9 @@ class mpi_connections {
 
   /// is_one_host: true if all ranks are on one host, where the library copies sent data when the
   ///              receive is posted
-  mpi_connections(mpi_channel& channel, mpi_notices& notices, prepared_schedule& prepared,
-                  int first_tag, bool is_one_host)
-      : channel_(&channel), notices_(&notices), plan_(&prepared), first_tag_(first_tag) {
+  message_connections(Channel& channel, control_messages<Channel>& messages,
+                      prepared_schedule& prepared, int first_tag, bool is_one_host)
+      : channel_(&channel), messages_(&messages), plan_(&prepared), first_tag_(first_tag) {
     auto const& tables = prepared.tables();
     window_ = tables.layout().window;
     landing_window_ = is_one_host ? 1 : window_;
@@ -62,9 +63,9 @@ class mpi_connections {
       end.place = &place;
       end.slots = tables.connections()[from.connection].slots;
       end.tag = first_tag + tags_of_tree * static_cast<int>(place.tree) + (place.is_reduce ? 0 : 1);
-      end.requests.assign(window_, MPI_REQUEST_NULL);
+      end.requests.resize(window_);
       end.credits.resize(from.sends ? 1 : 2 * window_);
-      if (!from.sends) end.landings.assign(window_, MPI_REQUEST_NULL);
+      if (!from.sends) end.landings.resize(window_);
       of_connection_[from.connection] = &end;
       if (!is_known(from.peer)) neighbours_.push_back(from.peer);
     }
@@ -79,8 +80,8 @@ class mpi_connections {
       }
     }
   }
-  mpi_connections(mpi_connections const&) = delete;
-  mpi_connections& operator=(mpi_connections const&) = delete;
+  message_connections(message_connections const&) = delete;
+  message_connections& operator=(message_connections const&) = delete;
 
   [[nodiscard]] prepared_schedule const& prepared() const { return *plan_; }
   [[nodiscard]] int first_tag() const { return first_tag_; }
@@ -110,7 +111,7 @@ class mpi_connections {
   [[nodiscard]] bool has_credit(std::uint32_t connection, std::uint64_t message) {
     auto& end = *of_connection_[connection];
     if (message >= end.consumed + window_) {
-      if (end.call_first > end.consumed && notices_->is_present(end.table->peer)) {
+      if (end.call_first > end.consumed && messages_->is_present(end.table->peer)) {
         end.consumed = end.call_first;
       } else {
         read_credits(end);
@@ -202,6 +203,17 @@ class mpi_connections {
     return result;
   }
 
+  /// Ends the connections to peers that still use buffers of this rank.
+  void abandon_borrowers()
+    requires loss_tolerant_channel<Channel>
+  {
+    for (auto& end : ends_) {
+      bool const is_lent = end.table->sends ? end.run.first != nullptr : end.lands;
+      if (is_lent) channel_->abandon(end.table->peer);
+    }
+    static_cast<void>(take_buffers_back());
+  }
+
   /// True if this rank has no message in flight.
   [[nodiscard]] bool is_quiet() {
     bool result = true;
@@ -209,7 +221,7 @@ class mpi_connections {
       if (end.table->sends) {
         result = are_done(end.requests) && result;
       } else {
-        for (auto& sent : end.credits) result = channel_->is_done(sent.request) && result;
+        for (auto& sent : end.credits) result = channel_->is_done(sent.operation) && result;
       }
     }
     return result;
@@ -219,16 +231,17 @@ class mpi_connections {
     for (auto& end : ends_) {
       if (!end.is_open) continue;
       if (end.table->sends) {
-        channel_->take_back(end.credits[0].request);
+        detail::take_back(*channel_, end.credits[0].operation);
       } else {
-        for (auto& request : end.requests) channel_->take_back(request);
-        for (auto& request : end.landings) channel_->take_back(request);
+        for (auto& operation : end.requests) detail::take_back(*channel_, operation);
+        for (auto& operation : end.landings) detail::take_back(*channel_, operation);
       }
     }
   }
 
  private:
-  using connection_state = mpi_connection_state;
+  using connection_state = message_connection_state<Channel>;
+  using request = typename Channel::request;
 
   static constexpr int tags_of_tree = 6;
   static constexpr int credit_tags = 2;  // from the tag of a connection to that of its credits
@@ -244,13 +257,13 @@ class mpi_connections {
     if (end.run.first != nullptr) return end.run.place(message);
     return end.landing_slots.data() + message % landing_window_ * slot_bytes_;
   }
-  [[nodiscard]] MPI_Request& request_of(connection_state& end, std::uint64_t message) {
+  [[nodiscard]] request& request_of(connection_state& end, std::uint64_t message) {
     return end.lands ? end.landings[message % window_]
                      : end.requests[(message - end.skipped) % window_];
   }
-  [[nodiscard]] bool are_done(std::vector<MPI_Request>& requests) {
+  [[nodiscard]] bool are_done(std::vector<request>& requests) {
     bool result = true;
-    for (auto& request : requests) result = channel_->is_done(request) && result;
+    for (auto& operation : requests) result = channel_->is_done(operation) && result;
     return result;
   }
   void await(connection_state& end, std::uint64_t message) {
@@ -274,7 +287,7 @@ class mpi_connections {
     auto const window = run.first == nullptr ? landing_window_ : window_;
     for (; end.landing < std::min(last, end.consumed + window); ++end.landing) {
       auto const index = end.landing - run.message;
-      if (!end.is_its_turn(index + 1) && !notices_->waits_long()) return;
+      if (!end.is_its_turn(index + 1) && !messages_->waits_long()) return;
       if (end.lands_in_input && !has_left_input(*end.up, end.up->call_first + index)) return;
       auto const before = index * run.chunk;
       channel_->receive(landing_place(end, end.landing), std::min(run.chunk, run.bytes - before),
@@ -290,8 +303,8 @@ class mpi_connections {
   // messages arrive.
   [[nodiscard]] bool is_taken_back(connection_state& end) {
     if (!std::exchange(end.is_withdrawn, true)) {
-      for (auto& request : end.requests) channel_->cancel(request);
-      for (auto& request : end.landings) channel_->cancel(request);
+      for (auto& operation : end.requests) channel_->cancel(operation);
+      for (auto& operation : end.landings) channel_->cancel(operation);
     }
     bool const are_free = are_done(end.requests) && are_done(end.landings);
     for (std::size_t k = 0; are_free && k < end.landings.size(); ++k) {
@@ -303,11 +316,11 @@ class mpi_connections {
   void await_credit(connection_state& end) {
     auto& next = end.credits[0];
     channel_->receive(&next.consumed, sizeof(next.consumed), end.table->peer, end.tag + credit_tags,
-                      next.request);
+                      next.operation);
   }
   void read_credits(connection_state& end) {
     auto& next = end.credits[0];
-    while (next.request != MPI_REQUEST_NULL && channel_->is_done(next.request)) {
+    while (next.operation.is_pending() && channel_->is_done(next.operation)) {
       end.consumed = std::max(end.consumed, next.consumed);
       await_credit(end);
     }
@@ -317,15 +330,15 @@ class mpi_connections {
     if (end.credited < end.call_first) end.credited = end.call_first;
     if (end.consumed < end.credited + batch_) return;
     auto& next = end.credits[end.credits_sent % end.credits.size()];
-    if (!channel_->is_done(next.request)) return;
+    if (!channel_->is_done(next.operation)) return;
     end.credited = next.consumed = end.consumed;
     ++end.credits_sent;
     channel_->send(&next.consumed, sizeof(next.consumed), end.table->peer, end.tag + credit_tags,
-                   next.request);
+                   next.operation);
   }
 
-  mpi_channel* channel_;
-  mpi_notices* notices_;
+  Channel* channel_;
+  control_messages<Channel>* messages_;
   prepared_schedule* plan_;
   int first_tag_;
   std::uint64_t window_ = 0;

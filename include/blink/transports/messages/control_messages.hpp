@@ -11,9 +11,9 @@
 #include <blink/running/walk/stall.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/transports/host/host_wait.hpp>
-#include <blink/transports/mpi/announcements.hpp>
-#include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/mpi/note.hpp>
+#include <blink/transports/messages/call_announcements.hpp>
+#include <blink/transports/messages/control_message.hpp>
+#include <blink/transports/messages/message_channel.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -27,26 +27,25 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The control messages of the ranks of an MPI communicator. Announcements report the calls that
-/// they enter (`mpi_announcements`). Notes may come at any time, and report failures, waits and
+/// The control messages of the ranks of a communicator. Announcements report the calls that they
+/// enter (`call_announcements`). Notes may come at any time, and report failures, waits and
 /// departures.
-class mpi_notices {
+template <message_channel Channel>
+class control_messages {
  public:
   static constexpr int note_tag = 0;
   static constexpr int first_free_tag = note_tag + 1;
 
   /// control:           for the announcements only
-  /// eager_limit, part: see `mpi_announcements`
-  mpi_notices(mpi_channel& channel, mpi_channel& control, std::size_t eager_limit, std::size_t part)
+  /// eager_limit, part: see `call_announcements`
+  control_messages(Channel& channel, Channel& control, std::size_t eager_limit, std::size_t part)
       : channel_(&channel),
-        messages_(&control),
+        announcing_(&control),
         announcements_(control, eager_limit, part),
         has_gone_(static_cast<std::size_t>(channel.rank_count())) {}
 
   /// Receives notes from now on, until `close`.
-  void listen() {
-    channel_->receive(&heard_, sizeof(heard_), MPI_ANY_SOURCE, note_tag, listening_);
-  }
+  void listen() { channel_->receive_from_any(&heard_, sizeof(heard_), note_tag, listening_); }
 
   /// Announces the next call to `neighbours`.
   ///
@@ -56,7 +55,7 @@ class mpi_notices {
              eager_payload const& eager, task_list const& tasks) {
     ++call_;
     if (!reported_.empty()) {
-      std::erase_if(reported_, [&](auto& sent) { return channel_->is_done(sent->request); });
+      std::erase_if(reported_, [&](auto& sent) { return channel_->is_done(sent->operation); });
     }
     tasks_ = tasks;
     set_waiting(0);
@@ -71,7 +70,7 @@ class mpi_notices {
   }
   /// The collective of the present call, if any.
   [[nodiscard]] std::optional<collective> present_kind() const { return present_; }
-  /// The eager payload of a present neighbour, aligned to `mpi_announcements::alignment`. Valid
+  /// The eager payload of a present neighbour, aligned to `call_announcements::alignment`. Valid
   /// until the next `enter`.
   [[nodiscard]] void const* eager_data_of(int peer) const {
     return announcements_.eager_data_of(peer);
@@ -114,13 +113,14 @@ class mpi_notices {
     for (look(); !has_failed(next_call()) && host_wait::now() < end; look()) {
     }
   }
-  /// Receives the notes of peers that have arrived.
+  /// Receives the notes of peers that have arrived, and notices peers that are lost.
   void look() {
-    while (listening_ != MPI_REQUEST_NULL && channel_->is_done(listening_)) {
+    notice_losses();
+    while (listening_.is_pending() && channel_->is_done(listening_)) {
       take_note();
       listen();
     }
-    auto const& broken = channel_->is_intact() ? *messages_ : *channel_;
+    auto const& broken = channel_->is_intact() ? *announcing_ : *channel_;
     if (!broken.is_intact() && !has_failed(0)) {
       failure_ = collective_error(who() + ": " + broken.problem(), channel_->rank(), -1, -1, -1);
       failed_call_ = 0;
@@ -194,11 +194,19 @@ class mpi_notices {
   }
 
   [[nodiscard]] bool is_gone(int peer) const { return has_gone_[static_cast<std::size_t>(peer)]; }
-  /// True if a neighbour has left without entering the present call.
+  /// True if the channel knows that the peer is lost. Such a peer is also gone.
+  [[nodiscard]] bool is_lost([[maybe_unused]] int peer) const {
+    if constexpr (loss_tolerant_channel<Channel>) {
+      return channel_->is_lost(peer);
+    } else {
+      return false;
+    }
+  }
+  /// True if a neighbour is lost, or has left without entering the present call.
   [[nodiscard]] bool is_deserted() {
     if (gone_ == 0 || neighbours_ == nullptr) return false;
     for (int const peer : *neighbours_) {
-      if (is_gone(peer) && !is_present(peer)) return true;
+      if (is_gone(peer) && (is_lost(peer) || !is_present(peer))) return true;
     }
     return false;
   }
@@ -208,7 +216,9 @@ class mpi_notices {
   /// Sends a note of the agreement to `peer`.
   ///
   /// Throws: error for more ranks than a note has bits for.
-  void say(int peer, survivor_note const& word) { report(peer, note(word)); }
+  void say(int peer, survivor_note const& word) {
+    report(peer, note(word, Channel::communicator_name));
+  }
   /// The next such note that this rank has received, in order.
   [[nodiscard]] std::optional<survivor_note> next_word() {
     if (words_.empty()) return std::nullopt;
@@ -224,22 +234,35 @@ class mpi_notices {
   }
   /// True if all peers have reported that, and have received all notes of this rank.
   [[nodiscard]] bool all_are_gone() {
-    while (gone_ + 1 < rank_count() && listening_ != MPI_REQUEST_NULL &&
-           channel_->is_done(listening_)) {
+    notice_losses();
+    while (gone_ + 1 < rank_count() && listening_.is_pending() && channel_->is_done(listening_)) {
       take_note();
       listen();
     }
     bool all = gone_ + 1 >= rank_count();
-    for (auto& sent : reported_) all = channel_->is_done(sent->request) && all;
+    for (auto& sent : reported_) all = channel_->is_done(sent->operation) && all;
     return announcements_.have_left() && all;
   }
   /// Cancels receives of messages that will not come.
   void close() {
-    channel_->take_back(listening_);
+    detail::take_back(*channel_, listening_);
     announcements_.close();
   }
 
  private:
+  void notice_losses() {
+    if constexpr (loss_tolerant_channel<Channel>) {
+      for (int peer = 0; peer < rank_count(); ++peer) {
+        if (peer != rank() && channel_->is_lost(peer)) count_as_gone(peer);
+      }
+    }
+  }
+  void count_as_gone(int peer) {
+    if (is_gone(peer)) return;
+    has_gone_[static_cast<std::size_t>(peer)] = true;
+    ++gone_;
+  }
+
   // Returns true if the peer is present.
   bool read_message_of(int peer) {
     auto const difference = announcements_.read(peer, call_);
@@ -248,19 +271,17 @@ class mpi_notices {
     return false;
   }
 
-  using note = detail::mpi_note;
+  using note = detail::control_message;
   struct reported_note {
     note content;
-    MPI_Request request = MPI_REQUEST_NULL;
+    typename Channel::request operation{};
   };
 
   void take_note() {
     auto const from = static_cast<int>(heard_.rank);
     switch (heard_.kind) {
       case note::goodbye:
-        has_gone_[static_cast<std::size_t>(from)] = true;
-        ++gone_;
-        return;
+        return count_as_gone(from);
       case note::question:
         return answer_to(from);
       case note::answer:
@@ -282,7 +303,7 @@ class mpi_notices {
   void report(int peer, note const& content) {
     auto& sent = *reported_.emplace_back(std::make_unique<reported_note>());
     sent.content = content;
-    channel_->send(&sent.content, sizeof(note), peer, note_tag, sent.request);
+    channel_->send(&sent.content, sizeof(note), peer, note_tag, sent.operation);
   }
 
   // Outside of calls a rank does not answer, because it waits for no peer. After its goodbye it
@@ -315,9 +336,9 @@ class mpi_notices {
     return result;
   }
 
-  mpi_channel* channel_;
-  mpi_channel* messages_;
-  mpi_announcements announcements_;
+  Channel* channel_;
+  Channel* announcing_;
+  call_announcements<Channel> announcements_;
   std::vector<bool> has_gone_;  // by rank
   std::vector<int> const* neighbours_ = nullptr;
   std::uint64_t call_ = 0;
@@ -326,7 +347,7 @@ class mpi_notices {
   std::uint64_t failed_call_ = 0;
   std::optional<collective> present_;  // empty outside of calls
   note heard_;
-  MPI_Request listening_ = MPI_REQUEST_NULL;
+  typename Channel::request listening_{};
   std::vector<std::unique_ptr<reported_note>> reported_;
   task_list tasks_{};                           // of the present call
   std::uint64_t waits_since_ = 0;               // 0: not waiting

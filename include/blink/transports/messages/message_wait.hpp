@@ -6,7 +6,7 @@
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/transports/host/host_wait.hpp>
-#include <blink/transports/mpi/notices.hpp>
+#include <blink/transports/messages/control_messages.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -15,27 +15,28 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Waits of a rank of an MPI communicator: spin, then yield, then sleep. A sleep takes an eighth of
-/// the time waited so far, because no message wakes a sleeping rank or moves meanwhile. A wait ends
+/// Waits of a rank for messages: spin, then yield, then sleep. A sleep takes an eighth of the time
+/// waited so far, because no message wakes a sleeping rank or moves meanwhile. A wait ends
 /// at the deadline, when a note reports a failure, or when a neighbour has left.
-class mpi_wait {
+template <message_channel Channel>
+class message_wait {
  public:
-  mpi_wait(wait_options const& options, mpi_notices& notices)
-      : options_(options), notices_(&notices) {}
+  message_wait(wait_options const& options, control_messages<Channel>& messages)
+      : options_(options), messages_(&messages) {}
 
   [[nodiscard]] status on_progress() {
-    if (idle_ > options_.spins) notices_->set_waiting(0);
+    if (idle_ > options_.spins) messages_->set_waiting(0);
     idle_ = 0;
-    return notices_->is_aborted() ? status::aborted : status::ok;
+    return messages_->is_aborted() ? status::aborted : status::ok;
   }
   [[nodiscard]] status on_idle() {
-    if (notices_->is_aborted()) return status::aborted;
+    if (messages_->is_aborted()) return status::aborted;
     ++idle_;
     if (idle_ <= options_.spins) return status::ok;  // a test of the library already pauses
     std::uint64_t const time = now();
     if (idle_ == options_.spins + 1) {
       idle_since_ = time;
-      notices_->set_waiting(time);
+      messages_->set_waiting(time);
     }
     std::chrono::nanoseconds const waited(time - idle_since_);
     if (is_over(time - idle_since_)) return status::timed_out;
@@ -43,36 +44,35 @@ class mpi_wait {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(waited / 8, options_.sleep));
-      notices_->look();  // cheap beside the sleep, and answers peers soon
+      messages_->look();  // cheap beside the sleep, and answers peers soon
     }
     if (idle_ - options_.spins > std::max(options_.yields, 1)) --idle_;  // stays at this count
     return status::ok;
   }
   /// See `tested_wait_policy`.
   [[nodiscard]] status on_idle_tests(std::uint64_t nanoseconds) {
-    notices_->look();
-    notices_->set_waiting(now() - nanoseconds);
+    messages_->look();
+    messages_->set_waiting(now() - nanoseconds);
     return is_over(nanoseconds) ? status::timed_out : status::ok;
   }
-  void resume() { notices_->set_waiting(0); }
+  void resume() { messages_->set_waiting(0); }
   [[nodiscard]] static std::uint64_t now() { return host_wait::now(); }
 
  private:
   // Asks the peers early enough that the cause is known at the deadline.
   [[nodiscard]] bool is_over(std::uint64_t nanoseconds) {
     auto const deadline = static_cast<std::uint64_t>(options_.deadline.count());
-    if (nanoseconds > deadline - deadline / 4) notices_->ask();
-    return nanoseconds > deadline || notices_->is_deserted();
+    if (nanoseconds > deadline - deadline / 4) messages_->ask();
+    return nanoseconds > deadline || messages_->is_deserted();
   }
 
   // Copies of large messages take this long, in which a thousand yields may pass.
   static constexpr std::chrono::milliseconds shortest_yielding{1};
 
   wait_options options_;
-  mpi_notices* notices_;
+  control_messages<Channel>* messages_;
   int idle_ = 0;
   std::uint64_t idle_since_ = 0;
 };
-static_assert(tested_wait_policy<mpi_wait>);
 
 }}  // namespace blink::BLINK_ABI

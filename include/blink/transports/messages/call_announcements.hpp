@@ -5,7 +5,7 @@
 #include <blink/running/call/call_description.hpp>
 #include <blink/running/call/eager_payload.hpp>
 #include <blink/running/connections/memory_source.hpp>
-#include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/messages/message_channel.hpp>
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The messages by which ranks of an MPI communicator announce the calls that they enter. Each rank
-/// sends one to each of its neighbours, with its eager payload.
+/// The messages by which ranks announce the calls that they enter. Each rank sends one to each of
+/// its neighbours, with its eager payload.
 ///
 /// A rank ends a call only when all its neighbours have announced theirs. So a neighbour is at most
 /// one call ahead. The receive for the next call is posted at the latest when a call has been
@@ -28,8 +28,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// A call description travels once. Later calls name it by one byte, if it is one of the eight last
 /// announced. Then the payload travels with the call in half a cache line, where the library (Open
 /// MPI) copies short messages. A known call whose payload exceeds the library's own eager limit is
-/// sent in two or three messages within that limit (`eager_bytes_of`).
-class mpi_announcements {
+/// sent in two or three messages within that limit (`eager_bytes` of the channel).
+template <message_channel Channel>
+class call_announcements {
  public:
   static constexpr int tag = 0;
   static constexpr int rest_tag = 1;            ///< of the second and the third part of a message
@@ -39,7 +40,7 @@ class mpi_announcements {
   /// channel:     carries nothing else, because libraries search all posted receives of a rank
   /// eager_limit: room of a message for the eager payload, in bytes
   /// part:        bytes of each part of a longer message, of at most three parts; 0: no parts
-  mpi_announcements(mpi_channel& channel, std::size_t eager_limit, std::size_t part)
+  call_announcements(Channel& channel, std::size_t eager_limit, std::size_t part)
       : channel_(&channel),
         part_(part),
         message_bytes_(aligned(data_of_new + eager_limit) + aligned(sizeof(call_description))),
@@ -147,8 +148,8 @@ class mpi_announcements {
     auto const& called = of.heard.names[known];
     if (called == mine_) {
       of.is_present = true;
-      for (auto& request : of.awaited_rest) {
-        of.is_present = channel_->is_done(request) && of.is_present;
+      for (auto& operation : of.awaited_rest) {
+        of.is_present = channel_->is_done(operation) && of.is_present;
       }
       if (of.is_present && of.comes_in_parts) {
         std::memcpy(letter(of, of_parts) + flag, from + flag, part_);
@@ -182,8 +183,8 @@ class mpi_announcements {
   /// Cancels receives of messages that will not come.
   void close() {
     for (auto& of : peers_) {
-      for (auto& request : of.awaited) channel_->take_back(request);
-      for (auto& request : of.awaited_rest) channel_->take_back(request);
+      for (auto& operation : of.awaited) detail::take_back(*channel_, operation);
+      for (auto& operation : of.awaited_rest) detail::take_back(*channel_, operation);
     }
   }
 
@@ -233,15 +234,14 @@ class mpi_announcements {
 
   static constexpr std::size_t turns = 4;  // receives in turn
   static constexpr std::size_t most_parts = 3;
-  using two_requests = std::array<MPI_Request, 2>;
-  [[nodiscard]] static two_requests none() { return {MPI_REQUEST_NULL, MPI_REQUEST_NULL}; }
+  using request = typename Channel::request;
+  using two_requests = std::array<request, 2>;
   struct peer_state {
     memory_block control;
-    two_requests sent = none();  // by turn
-    std::array<MPI_Request, turns> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL,
-                                           MPI_REQUEST_NULL};
-    std::array<two_requests, 2> sent_rest{none(), none()};
-    two_requests awaited_rest = none();           // of this call
+    two_requests sent{};  // by turn
+    std::array<request, turns> awaited{};
+    std::array<two_requests, 2> sent_rest{};
+    two_requests awaited_rest{};                  // of this call
     std::uint64_t calls = 0;                      // announced by both ends
     std::uint64_t posted = 0;                     // receives, one for each call
     last_calls reported;                          // by this rank
@@ -271,7 +271,7 @@ class mpi_announcements {
   }
   [[nodiscard]] bool have_left(peer_state& of, std::size_t turn) {
     bool all = channel_->is_done(of.sent[turn]);
-    for (auto& request : of.sent_rest[turn]) all = channel_->is_done(request) && all;
+    for (auto& operation : of.sent_rest[turn]) all = channel_->is_done(operation) && all;
     return all;
   }
   // Posts the receive of one more call, in place of the call four before it, which has ended.
@@ -281,7 +281,7 @@ class mpi_announcements {
                       of.awaited[turn]);
   }
 
-  mpi_channel* channel_;
+  Channel* channel_;
   std::size_t part_;
   std::size_t message_bytes_;
   std::vector<peer_state> peers_;

@@ -6,7 +6,7 @@
 #include <blink/running/call/collective_error.hpp>
 #include <blink/running/call/wait_chain.hpp>
 #include <blink/running/walk/stall.hpp>
-#include <blink/transports/mpi/notices.hpp>
+#include <blink/transports/messages/control_messages.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -20,44 +20,47 @@ namespace blink { inline namespace BLINK_ABI {
 /// waits that leads to it.
 ///
 /// The cause is the first of these:
-/// - a neighbour that has left;
+/// - a neighbour that is lost, or has left;
 /// - a neighbour that has not entered the call and does not answer;
 /// - the rank at the end of the chain of waits, which does not answer or is busy;
 /// - in a cycle of waits, the rank that has waited for the shortest time, because it was late.
 ///
-/// Time:   none, if `mpi_wait` has already asked the peers. Otherwise at most a quarter of the
+/// Time:   none, if `message_wait` has already asked the peers. Otherwise at most a quarter of the
 ///         deadline, for the answers: a stopped rank gives none.
-[[nodiscard]] BLINK_COLD inline collective_error describe_stall(stall const& where,
-                                                                mpi_notices& notices,
-                                                                std::chrono::nanoseconds deadline) {
+template <message_channel Channel>
+[[nodiscard]] BLINK_COLD collective_error describe_stall(stall const& where,
+                                                         control_messages<Channel>& messages,
+                                                         std::chrono::nanoseconds deadline) {
   auto const name = [](int peer) { return "rank " + std::to_string(peer); };
-  int const rank = notices.rank();
+  int const rank = messages.rank();
   auto const text = name(rank) + ", " + std::string(to_text(where.kind)) + place_of(where) + ": ";
   auto const cause = [&](int peer, std::string const& what) {
     return collective_error(text + what, rank, peer, where.tree, where.chunk);
   };
   auto const waited =
       " (waited " + std::to_string(std::chrono::duration<double>(deadline).count()) + " s)";
-  auto const call = " call " + std::to_string(notices.call());
+  auto const call = " call " + std::to_string(messages.call());
   // The absent peers at this time: a late one may enter while other peers answer.
   std::vector<int> absent;
-  for (int const peer : notices.neighbours()) {
-    if (notices.is_present(peer)) continue;
-    if (notices.is_gone(peer)) return cause(peer, name(peer) + " has left without entering" + call);
+  for (int const peer : messages.neighbours()) {
+    if (messages.is_lost(peer)) return cause(peer, name(peer) + " is lost");
+    if (messages.is_present(peer)) continue;
+    if (messages.is_gone(peer))
+      return cause(peer, name(peer) + " has left without entering" + call);
     absent.push_back(peer);
   }
-  notices.wait_for_answers(notices.ask() ? deadline / 4 : std::chrono::nanoseconds{0});
-  if (notices.has_failed(notices.call())) return notices.failure();
+  messages.wait_for_answers(messages.ask() ? deadline / 4 : std::chrono::nanoseconds{0});
+  if (messages.has_failed(messages.call())) return messages.failure();
   for (int const peer : absent) {
-    if (notices.answer_of(peer))
+    if (messages.answer_of(peer))
       continue;  // delayed in an earlier call, by a rank that the chain
                  // of waits finds
-    auto const how = notices.is_present(peer) ? " was late for" : " has not entered";
+    auto const how = messages.is_present(peer) ? " was late for" : " has not entered";
     return cause(peer, name(peer) + how + call + waited);
   }
   int const first = where.peer < 0 && !absent.empty() ? absent.front() : where.peer;
   auto const way = wait_chain(where, rank, first, name, [&](int peer) -> reported_stall {
-    auto const& answer = notices.answer_of(peer);
+    auto const& answer = messages.answer_of(peer);
     if (!answer || answer->where.peer < 0) return {};
     return {true, answer->where};
   });
@@ -65,14 +68,15 @@ namespace blink { inline namespace BLINK_ABI {
   int culprit = way.ranks.back();
   if (way.has_end) {
     return cause(culprit, "waits for " + way.text + ", which " +
-                              (notices.is_gone(culprit)     ? "has left"
-                               : notices.answer_of(culprit) ? "is busy"
-                                                            : "does not answer") +
+                              (messages.is_lost(culprit)     ? "is lost"
+                               : messages.is_gone(culprit)   ? "has left"
+                               : messages.answer_of(culprit) ? "is busy"
+                                                             : "does not answer") +
                               waited);
   }
   std::uint64_t shortest = UINT64_MAX;
   for (int const peer : way.ranks) {
-    auto const nanoseconds = notices.answer_of(peer)->nanoseconds;
+    auto const nanoseconds = messages.answer_of(peer)->nanoseconds;
     if (nanoseconds < shortest) culprit = peer;
     shortest = std::min(shortest, nanoseconds);
   }

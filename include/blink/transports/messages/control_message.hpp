@@ -16,10 +16,9 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A message between ranks of an MPI communicator outside of calls. Plain bytes with the same
-/// layout in every process.
-struct mpi_note {
-  enum kind_of_note : std::int64_t { failure, goodbye, question, answer, survivors };
+/// A message between ranks outside of calls. Plain bytes with the same layout in every process.
+struct control_message {
+  enum kind_of_message : std::int64_t { failure, goodbye, question, answer, survivors };
 
   std::int64_t kind = failure;
   std::int64_t rank = -1;
@@ -32,8 +31,9 @@ struct mpi_note {
   std::uint64_t nanoseconds = 0;
   std::array<char, 960> text{};  ///< survivors: one bit for each member
 
-  mpi_note() = default;
-  mpi_note(kind_of_note its_kind, std::uint64_t its_call, collective_error const& reported)
+  control_message() = default;
+  control_message(kind_of_message its_kind, std::uint64_t its_call,
+                  collective_error const& reported)
       : kind(its_kind),
         rank(reported.rank),
         peer(reported.peer),
@@ -44,8 +44,8 @@ struct mpi_note {
     std::string_view const words = reported.what();
     words.substr(0, text.size() - 1).copy(text.data(), text.size() - 1);
   }
-  /// Throws: error for a rank above the bits of `text`.
-  explicit mpi_note(survivor_note const& said)
+  /// Throws: error for a rank above the bits of `text`. It begins with `communicator_name`.
+  control_message(survivor_note const& said, char const* communicator_name)
       : kind(survivors),
         rank(said.from),
         chunk(said.attempt),
@@ -53,8 +53,9 @@ struct mpi_note {
     for (int const member : said.members) {
       auto const at = static_cast<std::size_t>(member);
       if (at / 8 >= text.size()) {
-        throw error("mpi_communicator: shrink() with rank " + std::to_string(member) +
-                    ", expected at most " + std::to_string(8 * text.size()) + " ranks");
+        throw error(std::string(communicator_name) + ": shrink() with rank " +
+                    std::to_string(member) + ", expected at most " +
+                    std::to_string(8 * text.size()) + " ranks");
       }
       text[at / 8] = static_cast<char>(text[at / 8] | 1 << at % 8);
     }

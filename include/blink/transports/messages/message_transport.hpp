@@ -7,9 +7,9 @@
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/zero_copy.hpp>
-#include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/mpi/connections.hpp>
-#include <blink/transports/mpi/notices.hpp>
+#include <blink/transports/messages/control_messages.hpp>
+#include <blink/transports/messages/message_channel.hpp>
+#include <blink/transports/messages/message_connections.hpp>
 
 #include <algorithm>
 #include <array>
@@ -20,59 +20,6 @@
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
-
-/// The MPI library's own eager limit: the largest message that it sends before a receive is posted,
-/// in bytes.
-///
-/// The result is one of 1000, 2000, 4000, … 32000, or 0. A larger message begins with a handshake,
-/// which takes several times as long as a short message. The limit differs between libraries and
-/// networks.
-///
-/// Collective: all ranks get the least result of all ranks. The channel must have no other
-/// messages.
-///
-/// Moves: six messages from each rank to the next one, three barriers and an all-reduce. No receive
-///        is posted meanwhile. The limit is the largest message that completes then.
-[[nodiscard]] inline std::size_t eager_bytes_of(mpi_channel& channel) {
-  constexpr std::array<std::size_t, 6> sizes{1000, 2000, 4000, 8000, 16000, 32000};
-  constexpr int tag = 0;
-  int const ranks = channel.rank_count();
-  if (ranks < 2) return sizes.back();
-  int const next = (channel.rank() + 1) % ranks;
-  int const previous = (channel.rank() + ranks - 1) % ranks;
-  auto const meet = [&] {
-    if (channel.is_intact()) MPI_Barrier(channel.comm());
-  };
-  auto const finish = [&](MPI_Request& request) {
-    while (channel.is_intact() && !channel.is_done(request)) {
-    }
-  };
-  std::vector<std::byte> sent(sizes.back()), received(sizes.back());
-  std::array<MPI_Request, sizes.size()> sends{}, receives{};
-  sends.fill(MPI_REQUEST_NULL);
-  receives.fill(MPI_REQUEST_NULL);
-  for (std::size_t k = 0; k < sizes.size(); ++k) {
-    channel.send(sent.data(), sizes[k], next, tag, sends[k]);
-  }
-  meet();  // the next rank has probed its messages, and answered
-  meet();
-  std::size_t left = 0;
-  for (int tests = 0; tests < 64; ++tests) {
-    while (left < sizes.size() && channel.is_done(sends[left])) ++left;
-  }
-  unsigned long long const largest = left > 0 ? sizes[left - 1] : 0;
-  meet();  // no rank has received anything before
-  for (std::size_t k = 0; k < sizes.size(); ++k) {
-    channel.receive(received.data(), sizes[k], previous, tag, receives[k]);
-    finish(receives[k]);
-  }
-  for (auto& request : sends) finish(request);
-  unsigned long long least = 0;
-  if (channel.is_intact()) {
-    MPI_Allreduce(&largest, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, channel.comm());
-  }
-  return static_cast<std::size_t>(least);
-}
 
 namespace detail {
 
@@ -88,50 +35,54 @@ namespace detail {
 }
 
 /// The state that a communicator shares with its connections.
-struct mpi_state {
-  mpi_state(mpi_channel its_channel, std::size_t with_two, std::size_t lent)
+template <message_channel Channel>
+struct message_state {
+  message_state(Channel its_channel, std::size_t with_two, std::size_t lent)
       : channel(std::move(its_channel)),
-        control(channel.comm()),
+        control(channel.duplicate()),
         eager_limit_of_two(with_two),
         zero_copy_threshold(lent),
         eager_limits{largest_eager_bytes(channel.rank_count(), with_two, lent, 1),
                      largest_eager_bytes(channel.rank_count(), with_two, lent, 2)},
-        notices(channel, control, eager_limits.back(), eager_bytes_of(channel)) {}
+        messages(channel, control, eager_limits.back(), channel.eager_bytes()) {}
 
   [[nodiscard]] std::size_t eager_limit_of(collective kind) const {
     return eager_limits[has_reduce_phase(kind) && has_broadcast_phase(kind) ? 1 : 0];
   }
 
-  mpi_channel channel;
-  mpi_channel control;              // separate, so that libraries search no receives of connections
+  Channel channel;
+  Channel control;                  // separate, so that libraries search no receives of connections
   std::size_t eager_limit_of_two;   // eager limit with two ranks, in bytes
   std::size_t zero_copy_threshold;  // smallest message for zero copy, in bytes
   std::array<std::size_t, 2> eager_limits;  // in bytes, by the steps of the trees: one, two
-  mpi_notices notices;
+  control_messages<Channel> messages;
   bool is_one_host = false;  // of all ranks
   std::atomic<void const*> active_queue = nullptr;
 };
 
 }  // namespace detail
 
-/// The transport of an MPI communicator, which copies data through messages.
-class mpi_transport {
+/// The transport over a message channel, which copies data through messages.
+template <message_channel Channel>
+class message_transport {
  public:
-  static constexpr char const* name = "MPI";  ///< in tuning tables
+  using channel_type = Channel;
+  static constexpr char const* name = Channel::name;  ///< in tuning tables
   static constexpr bool reaches = false;
   static constexpr bool is_shaped = false;
 
-  mpi_transport() = default;
-  mpi_transport(detail::mpi_state& state, mpi_connections& connections)
+  message_transport() = default;
+  message_transport(detail::message_state<Channel>& state,
+                    message_connections<Channel>& connections)
       : state_(&state), connections_(&connections) {}
 
   [[nodiscard]] int rank() const { return state_->channel.rank(); }
   [[nodiscard]] int rank_count() const { return state_->channel.rank_count(); }
   [[nodiscard]] std::size_t slot_bytes() const { return connections_->slot_bytes(); }
   [[nodiscard]] bool is_present(int peer) const {
-    return peer == rank() || state_->notices.is_present(peer);
+    return peer == rank() || state_->messages.is_present(peer);
   }
-  [[nodiscard]] bool is_aborted() const { return state_->notices.is_aborted(); }
+  [[nodiscard]] bool is_aborted() const { return state_->messages.is_aborted(); }
 
   [[nodiscard]] bool has_credit(std::uint32_t connection, std::uint64_t message) const {
     return connections_->has_credit(connection, message);
@@ -175,9 +126,8 @@ class mpi_transport {
   }
 
  private:
-  detail::mpi_state* state_ = nullptr;
-  mpi_connections* connections_ = nullptr;
+  detail::message_state<Channel>* state_ = nullptr;
+  message_connections<Channel>* connections_ = nullptr;
 };
-static_assert(zero_copy_transport<mpi_transport> && !reaching_transport<mpi_transport>);
 
 }}  // namespace blink::BLINK_ABI

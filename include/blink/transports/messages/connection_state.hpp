@@ -6,7 +6,7 @@
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/zero_copy.hpp>
 #include <blink/schedule/connection_place.hpp>
-#include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/messages/message_channel.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,12 +15,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One endpoint of `mpi_connections`: its messages, the progress of both ends, and the endpoints
-/// with precedence over it.
-struct mpi_connection_state {
+/// One endpoint of `message_connections`: its messages, the progress of both ends, and the
+/// endpoints with precedence over it.
+template <message_channel Channel>
+struct message_connection_state {
+  using request = typename Channel::request;
   struct credit {
     std::uint64_t consumed = 0;
-    MPI_Request request = MPI_REQUEST_NULL;
+    request operation{};
   };
 
   endpoint const* table = nullptr;
@@ -28,33 +30,34 @@ struct mpi_connection_state {
   std::byte* slots = nullptr;
   int tag = 0;
   bool is_open = false;
-  std::uint64_t call_first = 0;       // first message of the present call
-  std::uint64_t consumed = 0;         // messages: senders: as last reported; receivers: so far
-  std::uint64_t arrived = 0;          // receivers
-  std::uint64_t credited = 0;         // receivers: sent in the last credit
-  std::uint64_t credits_sent = 0;     // receivers
-  std::vector<MPI_Request> requests;  // by slot
-  std::vector<credit> credits;        // senders receive one at a time, receivers send several
+  std::uint64_t call_first = 0;    // first message of the present call
+  std::uint64_t consumed = 0;      // messages: senders: as last reported; receivers: so far
+  std::uint64_t arrived = 0;       // receivers
+  std::uint64_t credited = 0;      // receivers: sent in the last credit
+  std::uint64_t credits_sent = 0;  // receivers
+  std::vector<request> requests;   // by slot
+  std::vector<credit> credits;     // senders receive one at a time, receivers send several
 
   // Zero copy in the present call.
-  chunk_run run{};                     // null: slots
-  bool lands = false;                  // its messages have the tag of zero copy
-  bool lands_in_input = false;         // receivers: in the input that this rank sends along `up`
-  memory_block landing_slots;          // receivers: slots for zero copy messages without a buffer
-  bool is_withdrawn = false;           // receivers: after a failure
-  mpi_connection_state* up = nullptr;  // the connection to the parent in the same tree
-  std::uint64_t posted = 0;            // senders
-  std::uint64_t landing = 0;           // receivers: the first message without a posted receive
-  std::uint64_t skipped = 0;           // receivers: messages that arrived in buffers instead of
-                                       // slots
-  std::vector<MPI_Request> landings;   // receivers, by message
+  chunk_run run{};              // null: slots
+  bool lands = false;           // its messages have the tag of zero copy
+  bool lands_in_input = false;  // receivers: in the input that this rank sends along `up`
+  memory_block landing_slots;   // receivers: slots for zero copy messages without a buffer
+  bool is_withdrawn = false;    // receivers: after a failure
+  message_connection_state* up = nullptr;  // the connection to the parent in the same tree
+  std::uint64_t posted = 0;                // senders
+  std::uint64_t landing = 0;               // receivers: the first message without a posted receive
+  std::uint64_t skipped = 0;               // receivers: messages that arrived in buffers instead of
+                                           // slots
+  std::vector<request> landings;           // receivers, by message
   // Receivers, connections with the same peer:
-  std::vector<mpi_connection_state*> first_come;  // results combined before this connection
-                                                  // receives
-  std::vector<mpi_connection_state*> first_go;    // own inputs sent before this connection receives
+  std::vector<message_connection_state*> first_come;  // results combined before this connection
+                                                      // receives
+  std::vector<message_connection_state*>
+      first_go;  // own inputs sent before this connection receives
 
   /// Records the relations with another endpoint of this rank. Called for each pair.
-  void match(mpi_connection_state& other) {
+  void match(message_connection_state& other) {
     bool const goes_up = other.table->sends && other.place->is_reduce;
     if (goes_up && other.place->tree == place->tree) up = &other;
     if (table->sends || other.table->peer != table->peer) return;

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/call/communicator_base.hpp>
+#include <blink/running/call/communicator_options.hpp>
+#include <blink/running/call/detail/call_frame.hpp>
+#include <blink/running/call/detail/eager_inputs.hpp>
+#include <blink/running/call/eager_payload.hpp>
+#include <blink/running/connections/connection.hpp>
+#include <blink/running/connections/connection_tables.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/transports/host/host_wait.hpp>
+#include <blink/transports/messages/agree_on_options.hpp>
+#include <blink/transports/messages/control_messages.hpp>
+#include <blink/transports/messages/describe_stall.hpp>
+#include <blink/transports/messages/message_channel.hpp>
+#include <blink/transports/messages/message_connections.hpp>
+#include <blink/transports/messages/message_transport.hpp>
+#include <blink/transports/messages/message_wait.hpp>
+#include <blink/transports/messages/survivors.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// The arrival times of a communicator's messages: none, unless specialised for a shaped transport.
+template <class Transport>
+class arrival_times {
+ public:
+  arrival_times(typename Transport::channel_type const&, std::chrono::nanoseconds) {}
+  [[nodiscard]] static void* of(schedule const&, connection_layout const&, pipeline_costs const&) {
+    return nullptr;
+  }
+};
+
+/// A rank of a group that exchanges messages, such as `mpi_communicator`.
+///
+/// Several of them may exist side by side. One thread uses one at a time; a library may allow fewer
+/// (`library_channel`). All ranks prepare the same schedules in the same order. A call along a new
+/// schedule prepares it.
+///
+/// Transport: `message_transport`, or derived from it
+template <transport Transport>
+class basic_message_communicator : public communicator_base<basic_message_communicator<Transport>> {
+ public:
+  using transport_type = Transport;
+  using channel_type = typename Transport::channel_type;
+  static_assert(message_channel<channel_type>);
+
+  /// Collective over the ranks of the channel, of which it makes a duplicate for announcements of
+  /// calls.
+  ///
+  /// ranks:       the channel, or an argument that its constructor takes, such as an MPI_Comm
+  /// eager_limit: largest input that is sent to every other rank when a call is announced. That
+  ///              takes one message for each rank instead of two along a tree. The limit holds for
+  ///              two ranks. With n ranks, at most eight, it is divided by n - 1, so that a rank
+  ///              sends no more in all. It is also less than what trees carry without slots.
+  /// zero_copy_threshold: messages of at least so many bytes leave from the buffers of calls and
+  ///                      arrive in them, without a copy in a slot
+  /// Throws: precondition_error if the channel refuses the argument; precondition_error on all
+  ///         ranks if an option is out of range on one, or differs between ranks;
+  ///         collective_error if a peer does not answer; error if the channel fails.
+  template <class Ranks>
+    requires std::constructible_from<channel_type, Ranks>
+  explicit basic_message_communicator(
+      Ranks&& ranks, communicator_options const& options = channel_type::default_options(),
+      std::size_t eager_limit = std::size_t{512} << 10,
+      std::size_t zero_copy_threshold = std::size_t{16} << 10)
+      : options_(options),
+        state_(
+            new state(channel_type(std::forward<Ranks>(ranks)), eager_limit, zero_copy_threshold)) {
+    agree_on_options(state_->channel, note_tag, options_, eager_limit, zero_copy_threshold);
+    begin();
+  }
+  basic_message_communicator(basic_message_communicator&&) noexcept = default;
+  basic_message_communicator& operator=(basic_message_communicator&&) = delete;
+  /// Waits until all ranks have come here, at most as long as the deadline. Communicators end in
+  /// the same order on all ranks, or after `try_end`, and before the library ends.
+  ~basic_message_communicator() {
+    if (!state_) return;  // it was moved
+    auto const end =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline);
+    bool is_over = false;
+    while (library_runs() && !is_over && std::chrono::steady_clock::now() < end) {
+      is_over = try_end();
+      if (!is_over) std::this_thread::yield();
+    }
+    if (is_over && state_->channel.is_intact() && state_->control.is_intact()) {
+      for (auto& known : prepared_) known->connections.close();
+      state_->messages.close();
+    } else {
+      abandon();
+    }
+  }
+
+  [[nodiscard]] int rank() const { return state_->channel.rank(); }
+  [[nodiscard]] int rank_count() const { return state_->channel.rank_count(); }
+  [[nodiscard]] lone_thread group() const { return {}; }
+  [[nodiscard]] communicator_options const& options() const { return options_; }
+  [[nodiscard]] Transport const& transport() const { return transport_; }
+
+  /// Allocates what calls along a schedule need. The same schedule returns the same object again.
+  ///
+  /// Throws: precondition_error if the schedule is not valid or for another number of ranks;
+  ///         precondition_error if the library has ended, or the channel has no more tags.
+  prepared_schedule& prepare(schedule const& source) {
+    expect_running();
+    expect_ranks(source, rank_count());
+    for (auto& known : prepared_) {
+      if (known->prepared.source() == source) return known->prepared;
+    }
+    validate(source);
+    connection_layout layout = connection_layout_of<Transport>(options_, source);
+    layout.only_rank = rank();
+    layout.owner = owner();
+    layout.times_share = times_->of(source, layout, options_.costs);
+    auto fresh =
+        std::make_unique<prepared_connections>(*state_, source, layout, options_.costs, next_tag_);
+    int const tags = message_connections<channel_type>::tag_count(fresh->prepared);
+    int const largest = state_->channel.largest_tag();
+    if (tags > largest - next_tag_) {
+      throw precondition_error(detail::communicator_text<channel_type>(
+          std::to_string(prepared_.size()) +
+          " schedules are prepared and the library has tags up to " + std::to_string(largest) +
+          " only"));
+    }
+    next_tag_ += tags;
+    return prepared_.emplace_back(std::move(fresh))->prepared;
+  }
+
+  /// The schedule of barriers that name none: a binomial tree.
+  [[nodiscard]] prepared_schedule& barrier_plan() {
+    if (barrier_plan_ == nullptr) barrier_plan_ = &prepare(binomial_schedule(rank_count(), 0));
+    return *barrier_plan_;
+  }
+
+  /// Throws: precondition_error unless any thread may call the library at any time.
+  void expect_any_thread() const
+    requires library_channel<channel_type>
+  {
+    state_->channel.expect_any_thread();
+  }
+  [[nodiscard]] std::atomic<void const*>& active_queue() { return state_->active_queue; }
+  [[nodiscard]] void const* owner() const { return state_.get(); }
+  void expect_idle(collective kind) const {
+    if (auto const present = state_->messages.present_kind()) {
+      detail::refuse_second_call(rank(), kind, *present);
+    }
+  }
+  /// Throws: precondition_error if the library has ended, or takes calls from another thread only.
+  [[nodiscard]] status enter(prepared_schedule& prepared, call_record const& record) {
+    if constexpr (library_channel<channel_type>) state_->channel.expect_call();
+    auto& connections = connections_of(prepared);
+    transport_ = Transport(*state_, connections);
+    auto& messages = state_->messages;
+    if (messages.is_aborted()) return status::aborted;
+    auto const kind = record.kind();
+    constexpr int most_ranks = 8;  // that are notified of every call
+    std::size_t const most = state_->eager_limit_of(kind);
+    bool const goes_by_trees = Transport::is_shaped || rank_count() > most_ranks;
+    bool const can = !goes_by_trees && can_be_eager(record) && most > 0;
+    auto const eager = can ? payload_of(prepared, record, rank()) : eager_payload{};
+    is_eager_ = can && eager.count <= most;
+    // A rank that its peers have given up neither ends the call alone nor sends from buffers that
+    // no peer will read.
+    if (messages.comes_late(options_.waits.deadline)) {
+      messages.look_long();
+    } else if (!is_eager_) {
+      messages.look();
+    }
+    if (messages.has_failed(messages.next_call())) return status::aborted;
+    if (!is_eager_) connections.begin_call();
+    messages.enter(record, connections.first_tag(), connections.neighbours(),
+                   is_eager_ ? eager : eager_payload{},
+                   is_eager_ ? task_list{} : prepared.tables().tasks(rank(), kind));
+    return status::ok;
+  }
+  /// See `detail::eager_communicator`.
+  [[nodiscard]] bool is_eager() const { return is_eager_; }
+  [[nodiscard]] void const* eager_input(int peer) const {
+    return state_->messages.eager_data_of(peer);
+  }
+  [[nodiscard]] message_wait<channel_type> waits() const {
+    return {waits_over<Transport>(options_.waits), state_->messages};
+  }
+
+  /// All ranks that were notified of the call have to enter it, because they may be at most one
+  /// call behind.
+  template <wait_policy Wait>
+  [[nodiscard]] status match(Wait& wait) {
+    for (int const peer : current_->connections.neighbours()) {
+      while (!transport_.is_present(peer)) {
+        if (auto const result = wait.on_idle(); result != status::ok) return result;
+      }
+    }
+    // A peer that gave up waiting for this rank has announced that before it took its buffers back.
+    // Data that was read since is invalid.
+    if (!is_eager_) state_->messages.look();
+    if (state_->messages.has_failed(state_->messages.call())) return status::aborted;
+    return wait.on_progress();
+  }
+  void suspend() {}  // a failure takes buffers back before it ends the call
+  void resume() {}
+  void exit_call() { state_->messages.exit_call(); }
+  void fail(stall const& where) {
+    state_->messages.fail(describe_stall(where, state_->messages, options_.waits.deadline));
+  }
+  /// Ends the present or the next call on all ranks; does nothing after the library has ended.
+  void fail(std::string const& why) {
+    if (!library_runs()) return;
+    state_->messages.fail(
+        {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
+  }
+  void exit_failed_call() {
+    state_->messages.exit_call();
+    if (is_eager_ || current_ == nullptr) return;
+    // Ranks that live answer sooner. The other ranks of this call wait for this one in `shrink`.
+    auto const end =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline) / 4;
+    while (state_->channel.is_intact() && !current_->connections.take_buffers_back() &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    if constexpr (loss_tolerant_channel<channel_type>) current_->connections.abandon_borrowers();
+  }
+  [[nodiscard]] collective_error failure() const { return state_->messages.failure(); }
+
+  /// This rank's channel to the other ranks of its part; see `split`.
+  struct part_offer {
+    part_offer(basic_message_communicator const& whole, rank_selection const& part)
+        : channel(part.members.empty()
+                      ? std::optional<channel_type>()
+                      : std::optional<channel_type>(whole.state_->channel.among(part.members))) {}
+    struct nothing {};
+    [[nodiscard]] static nothing handle() { return {}; }  // each rank has its own
+    std::optional<channel_type> channel;                  // none: the rank joins no part
+  };
+  basic_message_communicator(basic_message_communicator& whole, part_offer& own,
+                             typename part_offer::nothing, rank_selection const&)
+      : basic_message_communicator(whole, std::move(*own.channel)) {}
+
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
+  /// and schedules of its own.
+  ///
+  /// Every remaining rank calls it. It waits for late ranks as long as the deadline, except for
+  /// ranks whose communicator has ended.
+  ///
+  /// A rank that stops between the agreement and the end of this call holds up the other ranks in
+  /// the library. The communicator that failed waits at its end for ranks that hang, as long as the
+  /// deadline.
+  ///
+  /// Throws: collective_error if the other ranks continued without this rank, because it came too
+  ///         late, or did not agree in time; precondition_error if the library has ended;
+  ///         precondition_error for a second call whatever the first one did, because peers may
+  ///         rely on this rank's first agreement; error if the library refuses.
+  [[nodiscard]] basic_message_communicator shrink() {
+    expect_running();
+    if (std::exchange(has_shrunk_, true)) {
+      throw precondition_error(detail::communicator_text<channel_type>(
+          "a second shrink(), expected one for each communicator"));
+    }
+    auto const left = agree_on_survivors(state_->messages, options_.waits.deadline);
+    return basic_message_communicator(*this, state_->channel.among(left));
+  }
+
+  /// Announces that this rank enters no further call. Returns true if the destructor need not wait
+  /// any more.
+  ///
+  /// That holds when all ranks have announced it and have received what this one sent, or when the
+  /// library fails. Call it repeatedly, for communicators that may end in another order on other
+  /// ranks.
+  [[nodiscard]] bool try_end() {
+    if (!library_runs()) return true;
+    if (!is_leaving_) state_->messages.say_goodbye();
+    is_leaving_ = true;
+    bool is_over = state_->messages.all_are_gone();
+    for (auto& known : prepared_) is_over = known->connections.is_quiet() && is_over;
+    // Messages that no receiver waits for are thrown away. Their sender cannot end before, and the
+    // library may give the number of this communicator to another one.
+    state_->channel.drop_unmatched(note_tag);
+    state_->control.drop_unmatched(detail::no_tag);
+    return is_over || !state_->channel.is_intact() || !state_->control.is_intact();
+  }
+
+  /// Runs `function(*this)`. If it throws, the other ranks learn of it in their next call.
+  template <std::invocable<basic_message_communicator&> Function>
+  void run(Function const& function) {
+    try {
+      function(*this);
+    } catch (collective_error const&) {
+      throw;
+    } catch (std::exception const& other) {
+      fail(std::string("left with an exception: ") + other.what());
+      throw;
+    }
+  }
+
+ private:
+  using state = detail::message_state<channel_type>;
+  static constexpr int note_tag = control_messages<channel_type>::note_tag;
+
+  basic_message_communicator(basic_message_communicator const& whole, channel_type channel)
+      : options_(whole.options_),
+        state_(new state(std::move(channel), whole.state_->eager_limit_of_two,
+                         whole.state_->zero_copy_threshold)) {
+    begin();
+    this->tuning().allow_other_rank_counts();
+  }
+
+  struct prepared_connections {
+    prepared_connections(state& its_state, schedule const& source, connection_layout const& layout,
+                         pipeline_costs const& costs, int first_tag)
+        : prepared(source, layout, costs),
+          connections(its_state.channel, its_state.messages, prepared, first_tag,
+                      its_state.is_one_host) {}
+    prepared_schedule prepared;
+    message_connections<channel_type> connections;
+  };
+
+  [[nodiscard]] message_connections<channel_type>& connections_of(
+      prepared_schedule const& prepared) {
+    if (current_ == nullptr || &current_->prepared != &prepared) {
+      current_ = nullptr;
+      for (auto& known : prepared_) {
+        if (&known->prepared == &prepared) current_ = known.get();
+      }
+      expects(current_ != nullptr, "schedule: prepared by another communicator");
+    }
+    return current_->connections;
+  }
+
+  void begin() {
+    int const here = state_->channel.ranks_here();
+    state_->is_one_host = here == rank_count();
+    options_ = spinning_no_longer_than_fits(options_, here);
+    times_ = std::make_unique<arrival_times<Transport>>(state_->channel, options_.waits.deadline);
+    state_->messages.listen();
+  }
+  [[nodiscard]] static bool library_runs() {
+    if constexpr (library_channel<channel_type>) {
+      return channel_type::runs();
+    } else {
+      return true;
+    }
+  }
+  void expect_running() const {
+    if constexpr (library_channel<channel_type>) state_->channel.expect_running();
+  }
+
+  /// Leaves everything as it is until the process ends, because the library may still write into
+  /// it.
+  void abandon() {
+    for (auto& known : prepared_) static_cast<void>(known.release());
+    static_cast<void>(state_.release());
+  }
+
+  communicator_options options_;
+  bool has_shrunk_ = false;
+  bool is_leaving_ = false;
+  bool is_eager_ = false;  // in the present call
+  std::unique_ptr<state> state_;
+  std::unique_ptr<arrival_times<Transport>> times_;
+  std::vector<std::unique_ptr<prepared_connections>> prepared_;
+  prepared_connections* current_ = nullptr;
+  prepared_schedule* barrier_plan_ = nullptr;
+  Transport transport_;
+  int next_tag_ = control_messages<channel_type>::first_free_tag;
+};
+
+}}  // namespace blink::BLINK_ABI
