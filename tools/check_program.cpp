@@ -21,7 +21,7 @@ namespace {
 void print_load(topology const& machine, step_program const& program,
                 program_report const& report) {
   auto const load = load_of(machine, program);
-  std::printf("machine      %s, ways of fewest links\n", machine.name.c_str());
+  std::printf("machine      %s, routes of fewest links\n", machine.name.c_str());
   std::printf("rate         %s at most, by the link %d -> %d\n",
               in_words(load.rate, machine.unit).c_str(), load.narrowest.first,
               load.narrowest.second);

@@ -40,6 +40,20 @@ TEST(collective, has_a_row_with_a_name_of_its_own) {
   EXPECT_EQ(static_cast<std::size_t>(collective::barrier) + 1, collective_table.size());
 }
 
+TEST(collective, is_asked_for_the_columns_of_its_row) {
+  for_each_row([](auto const& row) {
+    EXPECT_EQ(blink::is_point_to_point(row.kind), row.is_point_to_point);
+    EXPECT_EQ(blink::is_from_root(row.kind), row.is_from_root);
+    EXPECT_EQ(blink::is_to_root(row.kind), row.is_to_root);
+    EXPECT_EQ(blink::has_input_blocks(row.kind), row.has_input_blocks);
+    EXPECT_EQ(blink::has_output_blocks(row.kind), row.has_output_blocks);
+    EXPECT_EQ(blink::has_reduce_phase(row.kind), row.has_reduce_phase);
+    EXPECT_EQ(blink::has_broadcast_phase(row.kind), row.has_broadcast_phase);
+    EXPECT_EQ(blink::has_equal_roots(row.kind), row.has_equal_roots);
+    EXPECT_EQ(blink::moves_data(row.kind), row.moves_data);
+  });
+}
+
 TEST(collective, reversed_twice_is_itself) {
   for_each_row([](auto const& row) {
     auto const& other = traits_of(row.reversed);

@@ -206,7 +206,7 @@ TEST(make_plan, lost_pcie_ways_leave_the_rate_of_nvlinks) {
       bool const is_joined =
           std::any_of(nvlinks.links.begin(), nvlinks.links.end(),
                       [&](struct link const& each) { return each.tail == a && each.head == b; });
-      if (!is_joined) left = without_ways(left, {{a, b}});
+      if (!is_joined) left = without_routes(left, {{a, b}});
     }
   }
   EXPECT_GE(make_plan(left, {}).rate, make_plan(nvlinks, {}).rate);

@@ -16,7 +16,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace blink::without_ways_test { namespace {
+namespace blink::without_routes_test { namespace {
 
 using pairs = std::vector<std::pair<int, int>>;
 
@@ -59,47 +59,48 @@ pairs every_pair(int ranks) {
   return result;
 }
 
-TEST(without_ways, nothing_is_cut_for_no_pair) {
+TEST(without_routes, nothing_is_cut_for_no_pair) {
   auto const machine = machines::dgx1v_pcie();
-  EXPECT_EQ(ends_of(without_ways(machine, {})), ends_of(machine));
+  EXPECT_EQ(ends_of(without_routes(machine, {})), ends_of(machine));
 }
 
 // Routes over one switch stay.
-TEST(without_ways, sockets_come_apart_where_they_are_joined) {
+TEST(without_routes, sockets_come_apart_where_they_are_joined) {
   auto machine = machines::dgx1v_pcie();
   std::erase_if(machine.links, [](struct link const& l) { return l.kind == link_kind::nvlink; });
   pairs across;
   for (int a = 0; a < 4; ++a) {
     for (int b = 4; b < 8; ++b) across.emplace_back(b, a);
   }
-  EXPECT_EQ(ends_of(without_ways(machine, across)), ends_of(only_links(machine, link_kind::pcie)));
+  EXPECT_EQ(ends_of(without_routes(machine, across)),
+            ends_of(only_links(machine, link_kind::pcie)));
 }
 
-TEST(without_ways, one_gpu_loses_its_own_connection) {
+TEST(without_routes, one_gpu_loses_its_own_connection) {
   auto machine = machines::dgx1v_pcie();
   std::erase_if(machine.links, [](struct link const& l) { return l.kind == link_kind::nvlink; });
   pairs of_five;
   for (int other = 0; other < 8; ++other) {
     if (other != 5) of_five.emplace_back(5, other);
   }
-  auto const left = without_ways(machine, of_five);
+  auto const left = without_routes(machine, of_five);
   EXPECT_EQ(left.links.size() + 2, machine.links.size());
   EXPECT_TRUE(joined_to(left, 5).empty());
   EXPECT_EQ(joined_to(left, 4), (std::set<int>{0, 1, 2, 3, 6, 7}));
 }
 
-TEST(without_ways, nvlinks_remain_where_pcie_does_not_bring_anything) {
+TEST(without_routes, nvlinks_remain_where_pcie_does_not_bring_anything) {
   auto const machine = machines::dgx1v_pcie();
   auto const nvlinks = machines::dgx1v();
   pairs lost;  // pairs without an NVLink
   for (auto const& [a, b] : every_pair(8)) {
     if (!joined_to(nvlinks, a).contains(b)) lost.emplace_back(a, b);
   }
-  auto const left = without_ways(machine, lost);
+  auto const left = without_routes(machine, lost);
   for (int id = 0; id < 8; ++id) EXPECT_EQ(joined_to(left, id), joined_to(nvlinks, id));
 }
 
-TEST(without_ways, random_machines) {
+TEST(without_routes, random_machines) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     auto const ranks = 2 + seed % 5;
@@ -112,7 +113,7 @@ TEST(without_ways, random_machines) {
     for (auto const& each : all) {
       if (random() % 3 == 0) lost.push_back(each);
     }
-    auto const left = without_ways(machine, lost);
+    auto const left = without_routes(machine, lost);
     validate(left);
     auto const position = machine.rank_positions();
     auto const id_of = [&](int rank) {
@@ -131,12 +132,12 @@ TEST(without_ways, random_machines) {
   }
 }
 
-TEST(without_ways, ranks_that_are_not_there) {
+TEST(without_routes, ranks_that_are_not_there) {
   auto const machine = machines::fully_connected(3);
-  EXPECT_ERROR((void)without_ways(machine, {{0, 3}}), "rank 3, expected 0 to 2");
-  EXPECT_ERROR((void)without_ways(machine, {{-1, 0}}), "rank -1");
-  EXPECT_ERROR((void)without_ways(machine, {{1, 1}}),
+  EXPECT_ERROR((void)without_routes(machine, {{0, 3}}), "rank 3, expected 0 to 2");
+  EXPECT_ERROR((void)without_routes(machine, {{-1, 0}}), "rank -1");
+  EXPECT_ERROR((void)without_routes(machine, {{1, 1}}),
                "rank 1 is paired with itself, expected two ranks");
 }
 
-}}  // namespace blink::without_ways_test
+}}  // namespace blink::without_routes_test

@@ -116,6 +116,25 @@ inline constexpr std::array<collective_traits, 11> collective_table{{
   return collective_table[static_cast<std::size_t>(kind)];
 }
 
+namespace detail {
+
+/// The collectives with a trait, as one bit each. Known at compile time, so that no program holds
+/// the table.
+[[nodiscard]] constexpr std::uint32_t kinds_with(bool collective_traits::* trait) {
+  std::uint32_t bits = 0;
+  for (auto const& row : collective_table) {
+    if (row.*trait) bits |= std::uint32_t{1} << static_cast<unsigned>(row.kind);
+  }
+  return bits;
+}
+
+/// True if the collective is one of `kinds`.
+[[nodiscard]] constexpr bool is_among(std::uint32_t kinds, collective kind) {
+  return (kinds >> static_cast<unsigned>(kind) & 1U) != 0;
+}
+
+}  // namespace detail
+
 /// The names of the collectives, in the order of `collective`.
 inline constexpr auto collective_names = [] {
   std::array<std::string_view, collective_table.size()> names;
@@ -125,21 +144,24 @@ inline constexpr auto collective_names = [] {
 
 /// The name of a collective, such as "all_reduce".
 [[nodiscard]] constexpr std::string_view to_text(collective kind) {
-  return traits_of(kind).name;
+  return collective_names[static_cast<std::size_t>(kind)];
 }
 
 /// True if the collective consists of flows from one rank to one other, without copies or sums. Its
 /// trees are paths away from the sender.
 [[nodiscard]] constexpr bool is_point_to_point(collective kind) {
-  return traits_of(kind).is_point_to_point;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::is_point_to_point);
+  return detail::is_among(kinds, kind);
 }
 /// True if all data comes from the root. The input of other ranks is not read.
 [[nodiscard]] constexpr bool is_from_root(collective kind) {
-  return traits_of(kind).is_from_root;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::is_from_root);
+  return detail::is_among(kinds, kind);
 }
 /// True if all data goes to the root. The output of other ranks is not written.
 [[nodiscard]] constexpr bool is_to_root(collective kind) {
-  return traits_of(kind).is_to_root;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::is_to_root);
+  return detail::is_among(kinds, kind);
 }
 /// True if one rank is the source or the destination of all data.
 [[nodiscard]] constexpr bool has_root(collective kind) {
@@ -151,11 +173,13 @@ inline constexpr auto collective_names = [] {
 }
 /// True if the input holds one block for each rank instead of one block in total.
 [[nodiscard]] constexpr bool has_input_blocks(collective kind) {
-  return traits_of(kind).has_input_blocks;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::has_input_blocks);
+  return detail::is_among(kinds, kind);
 }
 /// True if the output holds one block of each rank instead of one block in total.
 [[nodiscard]] constexpr bool has_output_blocks(collective kind) {
-  return traits_of(kind).has_output_blocks;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::has_output_blocks);
+  return detail::is_among(kinds, kind);
 }
 /// True if the input or the output holds one block for each rank.
 [[nodiscard]] constexpr bool has_blocks(collective kind) {
@@ -163,11 +187,13 @@ inline constexpr auto collective_names = [] {
 }
 /// True if the trees of this collective carry data towards their roots.
 [[nodiscard]] constexpr bool has_reduce_phase(collective kind) {
-  return traits_of(kind).has_reduce_phase;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::has_reduce_phase);
+  return detail::is_among(kinds, kind);
 }
 /// True if the trees of this collective carry data away from their roots.
 [[nodiscard]] constexpr bool has_broadcast_phase(collective kind) {
-  return traits_of(kind).has_broadcast_phase;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::has_broadcast_phase);
+  return detail::is_among(kinds, kind);
 }
 /// True if the trees carry data towards their roots and away from them again.
 [[nodiscard]] constexpr bool has_both_phases(collective kind) {
@@ -175,11 +201,13 @@ inline constexpr auto collective_names = [] {
 }
 /// True if every rank roots an equal share, instead of one rank or any mix of ranks.
 [[nodiscard]] constexpr bool has_equal_roots(collective kind) {
-  return traits_of(kind).has_equal_roots;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::has_equal_roots);
+  return detail::is_among(kinds, kind);
 }
 /// True if buffers take part. A barrier only signals.
 [[nodiscard]] constexpr bool moves_data(collective kind) {
-  return traits_of(kind).moves_data;
+  constexpr auto kinds = detail::kinds_with(&collective_traits::moves_data);
+  return detail::is_among(kinds, kind);
 }
 /// True if every tree spans all ranks and carries a part of the buffer.
 [[nodiscard]] constexpr bool has_spanning_trees(collective kind) {

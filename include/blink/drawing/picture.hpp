@@ -89,8 +89,8 @@ class picture_writer {
   }
 
   /// The line between the rims of two nodes, moved sideways by `aside` pixels.
-  [[nodiscard]] std::pair<point, point> segment(std::pair<int, int> ends, double aside,
-                                                double rim = node_radius + 2) const {
+  [[nodiscard]] std::pair<point, point> line_between(std::pair<int, int> ends, double aside,
+                                                     double rim = node_radius + 2) const {
     point a = place(ends.first);
     point b = place(ends.second);
     double const length = std::max(1.0, std::hypot(b.x - a.x, b.y - a.y));
@@ -121,7 +121,7 @@ class picture_writer {
   /// Draws the links below the trees, wider with their capacity.
   void draw_capacity(std::pair<int, int> ends, joined_pair const& here) {
     double const share = (std::max(here.capacity_forth, here.capacity_back) / largest_).to_double();
-    auto const [a, b] = segment(ends, 0, here.strands.empty() ? 0 : node_radius + 2);
+    auto const [a, b] = line_between(ends, 0, here.strands.empty() ? 0 : node_radius + 2);
     double const strands = static_cast<double>(here.strands.size()) * strand_step;
     double const width = std::max(2 + 10 * share, here.strands.empty() ? 0 : strands + 4);
     line(a, b,
@@ -134,7 +134,7 @@ class picture_writer {
       auto const& one = here.strands[i];
       double const aside =
           (static_cast<double>(i) - static_cast<double>(here.strands.size() - 1) / 2) * strand_step;
-      auto const [a, b] = segment(ends, aside);
+      auto const [a, b] = line_between(ends, aside);
       auto const colour = tree_colour(one.tree);
       line(a, b,
            "stroke=\"" + colour + "\" stroke-width=\"" + px(strand_width) + "\"" +
@@ -236,7 +236,7 @@ class picture_writer {
     auto const colour = is_over ? "#c00000" : is_idle && !plan_.trees.empty() ? "#8a8a8a" : "#111";
     auto const forth = number(here.load_forth, here.capacity_forth);
     auto const back = number(here.load_back, here.capacity_back);
-    auto const [a, b] = segment(ends, 0);
+    auto const [a, b] = line_between(ends, 0);
     if (forth == back) {
       label(ends, a, b, {0.5, 0.45, 0.55, 0.4, 0.6, 0.34, 0.66, 0.28, 0.72, 0.23, 0.77}, forth,
             colour);

@@ -19,20 +19,20 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// The path by which a rank reaches another rank.
-enum class mscclpp_way : std::uint8_t {
+enum class mscclpp_channel_type : std::uint8_t {
   memory,  ///< by its own threads' stores: inside a server
   port,    ///< by a thread of the host, which asks a NIC: between servers
 };
 
 /// The names of paths in MSCCL++'s files.
-[[nodiscard]] constexpr std::string_view to_text(mscclpp_way way) {
-  return way == mscclpp_way::memory ? "memory" : "port";
+[[nodiscard]] constexpr std::string_view to_text(mscclpp_channel_type type) {
+  return type == mscclpp_channel_type::memory ? "memory" : "port";
 }
 
 /// One end of a pair of counters. A rank's k-th channel to a peer belongs to that peer's k-th
 /// channel to the rank.
 struct mscclpp_channel {
-  mscclpp_way way = mscclpp_way::memory;
+  mscclpp_channel_type type = mscclpp_channel_type::memory;
   int id = 0;  ///< position in the rank's peers of this path
   friend auto operator<=>(mscclpp_channel const&, mscclpp_channel const&) = default;
 };

@@ -66,14 +66,14 @@ struct program_load {
   }
   detail::router route(machine);
   for (auto const& [ends, chunks] : sent) {
-    auto const way = route.find(id(ends.first), id(ends.second), true);
-    if (!way) {
+    auto const found = route.find(id(ends.first), id(ends.second), true);
+    if (!found) {
       throw planning_error("no route leads from rank " + std::to_string(id(ends.first)) +
                            " to rank " + std::to_string(id(ends.second)));
     }
-    route.take(*way, chunks);
-    for (std::size_t i = 0; i + 1 < way->path.size(); ++i) {
-      result.part[{way->path[i], way->path[i + 1]}] += rational(chunks) / buffer;
+    route.take(*found, chunks);
+    for (std::size_t i = 0; i + 1 < found->path.size(); ++i) {
+      result.part[{found->path[i], found->path[i + 1]}] += rational(chunks) / buffer;
     }
   }
   rational longest;

@@ -45,17 +45,17 @@ class mscclpp_rank_writer {
       blocks.push_back(write(block, blocks.size()));
     }
     auto channels = mscclpp_json::array();
-    auto const connect = [&](mscclpp_way way, std::vector<int> const& peers) {
+    auto const connect = [&](mscclpp_channel_type type, std::vector<int> const& peers) {
       if (peers.empty()) return;
-      channels.push_back({{"channel_type", to_text(way)}, {"connected_to", peers}});
+      channels.push_back({{"channel_type", to_text(type)}, {"connected_to", peers}});
     };
-    connect(mscclpp_way::memory, rank.memory_peers);
-    connect(mscclpp_way::port, rank.port_peers);
+    connect(mscclpp_channel_type::memory, rank.memory_peers);
+    connect(mscclpp_channel_type::port, rank.port_peers);
     auto buffers = mscclpp_json::array();
-    for (auto const& [way, place] : remote_.values) {
+    for (auto const& [type, place] : remote_.values) {
       buffers.push_back({{"rank", place.first},
                          {"type", name_of(place.second)},
-                         {"access_channel_types", {to_text(way)}}});
+                         {"access_channel_types", {to_text(type)}}});
     }
     auto semaphores = mscclpp_json::array();
     for (int s = 0; s < rank.semaphores; ++s) semaphores.push_back({{"init_value", 0}});
@@ -70,7 +70,7 @@ class mscclpp_rank_writer {
   }
 
  private:
-  using buffer_key = std::pair<mscclpp_way, std::pair<int, step_buffer>>;
+  using buffer_key = std::pair<mscclpp_channel_type, std::pair<int, step_buffer>>;
 
   [[nodiscard]] static std::string_view name_of(step_buffer buffer) {
     constexpr std::string_view names[] = {"i", "o", "s"};
@@ -94,13 +94,13 @@ class mscclpp_rank_writer {
       }
     }
     auto channels = mscclpp_json::array();
-    for (auto const& [way, list] : channels_) {
-      channels.push_back({{"channel_type", to_text(way)}, {"channel_ids", list.values}});
+    for (auto const& [type, list] : channels_) {
+      channels.push_back({{"channel_type", to_text(type)}, {"channel_ids", list.values}});
     }
     auto buffers = mscclpp_json::array();
-    for (auto const& [way, list] : buffers_) {
+    for (auto const& [type, list] : buffers_) {
       buffers.push_back(
-          {{"access_channel_type", to_text(way)}, {"remote_buffer_ids", list.values}});
+          {{"access_channel_type", to_text(type)}, {"remote_buffer_ids", list.values}});
     }
     return {{"id", id},
             {"ops", std::move(operations)},
@@ -110,7 +110,7 @@ class mscclpp_rank_writer {
 
   [[nodiscard]] mscclpp_json write(mscclpp_operation const& op) {
     mscclpp_json result{{"name", to_text(op.kind)}};
-    auto const way = op.channels.empty() ? mscclpp_way::memory : op.channels.front().way;
+    auto const type = op.channels.empty() ? mscclpp_channel_type::memory : op.channels.front().type;
     auto const places = [&](char const* key, std::vector<mscclpp_place> const& list) {
       if (list.empty()) return;
       auto& to = result[key] = mscclpp_json::array();
@@ -119,8 +119,8 @@ class mscclpp_rank_writer {
         if (place.rank < 0) {
           one["type"] = name_of(place.buffer);
         } else {
-          int const known = remote_.of({way, {place.rank, place.buffer}});
-          one["buffer_id"] = buffers_[way].of(known);
+          int const known = remote_.of({type, {place.rank, place.buffer}});
+          one["buffer_id"] = buffers_[type].of(known);
         }
         one["index"] = place.chunk;
         one["size"] = op.count;
@@ -131,8 +131,8 @@ class mscclpp_rank_writer {
     places("dst_buff", op.destinations);
     if (!op.channels.empty()) {
       auto& ids = result["channel_ids"] = mscclpp_json::array();
-      for (auto const& c : op.channels) ids.push_back(channels_[way].of(c.id));
-      result["channel_type"] = to_text(way);
+      for (auto const& c : op.channels) ids.push_back(channels_[type].of(c.id));
+      result["channel_type"] = to_text(type);
     }
     if (!op.semaphores.empty()) result["semaphore_ids"] = op.semaphores;
     if (op.kind == mscclpp_kind::reduce) result["reduce_op"] = "sum";
@@ -140,8 +140,8 @@ class mscclpp_rank_writer {
   }
 
   position_list<buffer_key> remote_;
-  std::map<mscclpp_way, position_list<int>> channels_;  // of the block
-  std::map<mscclpp_way, position_list<int>> buffers_;   // the same
+  std::map<mscclpp_channel_type, position_list<int>> channels_;  // of the block
+  std::map<mscclpp_channel_type, position_list<int>> buffers_;   // the same
   int unit_bytes_;
 };
 

@@ -20,11 +20,11 @@ namespace detail {
 
 /// Cuts links of a machine, pair of nodes by pair of nodes, until certain ranks have no route over
 /// switches alone.
-class way_cut {
+class route_cut {
  public:
   using pair = std::pair<int, int>;  // positions of two nodes, the smaller first
 
-  explicit way_cut(topology const& machine) : machine_(machine), next_(machine.nodes.size()) {
+  explicit route_cut(topology const& machine) : machine_(machine), next_(machine.nodes.size()) {
     for (auto const& each : machine.links) {
       next_[static_cast<std::size_t>(each.tail)].insert(each.head);
       next_[static_cast<std::size_t>(each.head)].insert(each.tail);
@@ -33,7 +33,7 @@ class way_cut {
 
   /// The pairs of nodes on a route from `a` to `b` with the fewest switches, in any direction of
   /// links. Empty if there is no route.
-  [[nodiscard]] std::vector<pair> way(int a, int b) const {
+  [[nodiscard]] std::vector<pair> route(int a, int b) const {
     std::vector<int> from(next_.size(), -1);
     std::vector<int> open{a};
     from[static_cast<std::size_t>(a)] = a;
@@ -61,14 +61,14 @@ class way_cut {
   /// `lost`.
   void separate(std::set<pair> const& lost, std::vector<int> const& ranks) {
     for (auto const& [a, b] : lost) {
-      for (auto now = way(a, b); !now.empty(); now = way(a, b)) cut_best(now, lost, ranks);
+      for (auto now = route(a, b); !now.empty(); now = route(a, b)) cut_best(now, lost, ranks);
     }
     // Cuts that later cuts have made unnecessary are undone.
     auto const all = cut_;
     for (auto const& each : all) {
       cut_.erase(each);
       bool const is_needed = std::any_of(lost.begin(), lost.end(), [&](pair const& one) {
-        return !way(one.first, one.second).empty();
+        return !route(one.first, one.second).empty();
       });
       if (is_needed) cut_.insert(each);
     }
@@ -92,7 +92,7 @@ class way_cut {
     for (std::size_t j = 0; j < ranks.size(); ++j) {
       for (std::size_t k = j + 1; k < ranks.size(); ++k) {
         pair const one = std::minmax(ranks[j], ranks[k]);
-        for (auto const& place : way(one.first, one.second)) {
+        for (auto const& place : route(one.first, one.second)) {
           auto const found = by_place.find(place);
           if (found == by_place.end()) continue;
           ++(lost.contains(one) ? found->second.of_lost : found->second.of_others);
@@ -129,24 +129,24 @@ class way_cut {
 /// Post:   all ranks are kept. They may be disconnected, see `require_connected`.
 /// Throws: precondition_error for a rank that the machine does not have, or a rank paired with
 ///         itself.
-[[nodiscard]] inline topology without_ways(topology const& machine,
-                                           std::vector<std::pair<int, int>> const& apart) {
+[[nodiscard]] inline topology without_routes(topology const& machine,
+                                             std::vector<std::pair<int, int>> const& apart) {
   auto const ranks = machine.rank_positions();
-  std::set<detail::way_cut::pair> lost;
+  std::set<detail::route_cut::pair> lost;
   for (auto const& [a, b] : apart) {
     for (int const rank : {a, b}) {
       if (rank >= 0 && static_cast<std::size_t>(rank) < ranks.size()) continue;
-      throw precondition_error("without_ways: rank " + std::to_string(rank) + ", expected 0 to " +
+      throw precondition_error("without_routes: rank " + std::to_string(rank) + ", expected 0 to " +
                                std::to_string(ranks.size() - 1));
     }
     if (a == b) {
-      throw precondition_error("without_ways: rank " + std::to_string(a) +
+      throw precondition_error("without_routes: rank " + std::to_string(a) +
                                " is paired with itself, expected two ranks");
     }
     lost.insert(
         std::minmax(ranks[static_cast<std::size_t>(a)], ranks[static_cast<std::size_t>(b)]));
   }
-  detail::way_cut cut(machine);
+  detail::route_cut cut(machine);
   cut.separate(lost, ranks);
   std::vector<bool> keep;
   for (auto const& each : machine.links) keep.push_back(!cut.has_cut(each));

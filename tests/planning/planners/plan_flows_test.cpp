@@ -115,7 +115,7 @@ TEST(plan_flows, every_allocation_of_a_dgx1) {
         EXPECT_LE(p.rate, rational(test::capacity_leaving(part, inside) * n, pairs));
       }
     } catch (planning_error const& reason) {
-      EXPECT_NE(std::string(reason.what()).find("no way leads from rank"), std::string::npos);
+      EXPECT_NE(std::string(reason.what()).find("no route leads from rank"), std::string::npos);
     }
   }
   EXPECT_GT(planned, 50);

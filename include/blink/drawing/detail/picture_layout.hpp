@@ -53,21 +53,21 @@ inline void place_ranks(topology const& machine, picture_layout& layout) {
   constexpr double between_ranks = 70;
   constexpr double turn = 2 * std::numbers::pi;
   double const gap = groups.size() > 1 ? 0.8 : 0;  // in ranks, after each server
-  double const slots = rank_count + gap * static_cast<double>(groups.size());
+  double const places = rank_count + gap * static_cast<double>(groups.size());
   constexpr double for_a_switch = 11;
   double const switch_count = static_cast<double>(machine.nodes.size()) - rank_count;
   layout.radius = std::max(least_radius + for_a_switch * std::max(0.0, switch_count - 4),
-                           slots * between_ranks / turn);
-  double slot = 0;
+                           places * between_ranks / turn);
+  double place = 0;
   for (auto const& group : groups) {
-    auto const angle = [&](double s) { return turn * (s / slots - 0.25); };
-    double const from = angle(slot - 0.4);
+    auto const angle = [&](double s) { return turn * (s / places - 0.25); };
+    double const from = angle(place - 0.4);
     for (int const rank : group) {
-      layout.at[static_cast<std::size_t>(rank)] = on_circle(layout.radius, angle(slot++));
+      layout.at[static_cast<std::size_t>(rank)] = on_circle(layout.radius, angle(place++));
     }
     layout.servers.push_back(
-        {machine.nodes[static_cast<std::size_t>(group.front())].server, from, angle(slot - 0.6)});
-    slot += gap;
+        {machine.nodes[static_cast<std::size_t>(group.front())].server, from, angle(place - 0.6)});
+    place += gap;
   }
 }
 

@@ -52,7 +52,7 @@ class mscclpp_operations {
     for (auto const& c : channels) {
       auto* last = to_->empty() ? nullptr : &to_->back();
       bool const fits = last != nullptr && last->kind == kind && last->channels.size() < most_ &&
-                        last->channels.front().way == c.way;
+                        last->channels.front().type == c.type;
       if (!fits) to_->push_back({kind});
       to_->back().channels.push_back(c);
     }
@@ -73,7 +73,7 @@ class mscclpp_operations {
   }
 
   void put(mscclpp_job const& job) {
-    for (auto const way : {mscclpp_way::memory, mscclpp_way::port}) {
+    for (auto const type : {mscclpp_channel_type::memory, mscclpp_channel_type::port}) {
       mscclpp_operation op{mscclpp_kind::put};
       op.count = job.count;
       auto const flush = [&] {
@@ -83,7 +83,7 @@ class mscclpp_operations {
         op.destinations.clear();
       };
       for (std::size_t i = 0; i < job.destinations.size(); ++i) {
-        if (job.put_over[i].way != way) continue;
+        if (job.put_over[i].type != type) continue;
         op.channels.push_back(job.put_over[i]);
         op.sources.push_back(job.source);
         op.destinations.push_back(job.destinations[i]);
@@ -148,7 +148,9 @@ class mscclpp_operations {
     if (is_fresh) block.segments.push_back({job->count});
     mscclpp_operations(block.segments.back().operations, limits).once(*job);
   }
-  auto const is_memory = [](mscclpp_channel const& c) { return c.way == mscclpp_way::memory; };
+  auto const is_memory = [](mscclpp_channel const& c) {
+    return c.type == mscclpp_channel_type::memory;
+  };
   std::erase_if(incoming, is_memory);
   std::erase_if(outgoing, is_memory);
   if (!incoming.empty() || !outgoing.empty()) {

@@ -84,12 +84,13 @@ class mscclpp_jobs {
 
   /// Both ends of a new channel between two ranks.
   std::pair<mscclpp_channel, mscclpp_channel> connect(int a, int b) {
-    auto const way = over_network_(a, b) ? mscclpp_way::port : mscclpp_way::memory;
+    auto const type =
+        over_network_(a, b) ? mscclpp_channel_type::port : mscclpp_channel_type::memory;
     auto const end = [&](int here, int peer) {
-      auto& peers =
-          way == mscclpp_way::port ? rank_at(here).port_peers : rank_at(here).memory_peers;
+      auto& peers = type == mscclpp_channel_type::port ? rank_at(here).port_peers
+                                                       : rank_at(here).memory_peers;
       peers.push_back(peer);
-      return mscclpp_channel{way, static_cast<int>(peers.size()) - 1};
+      return mscclpp_channel{type, static_cast<int>(peers.size()) - 1};
     };
     return {end(a, b), end(b, a)};
   }

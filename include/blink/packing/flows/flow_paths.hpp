@@ -40,7 +40,7 @@ class flow_decomposer {
   /// widest. The amount is 0 if no path is left.
   flow_path take(int source, int sink, std::int64_t wanted) {
     if (!search(source, sink, wanted)) {
-      auto const widest = widest_way(source, sink);
+      auto const widest = widest_path(source, sink);
       if (widest == 0) return {sink, 0, {}};
       search(source, sink, std::min(widest, wanted));
       wanted = std::min(widest, wanted);
@@ -77,7 +77,7 @@ class flow_decomposer {
 
   /// The largest width of a path, found by visiting the widest vertex next. The width is the least
   /// flow of its edges.
-  std::int64_t widest_way(int source, int sink) {
+  std::int64_t widest_path(int source, int sink) {
     std::fill(width_.begin(), width_.end(), 0);
     std::vector<bool> done(out_.size(), false);
     width_[at(source)] = INT64_MAX;

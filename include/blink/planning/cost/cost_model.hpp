@@ -128,17 +128,17 @@ struct crossing {
 }
 
 /// The sums of hops on the paths between the root and the leaves. `hop` is the first of the tree's.
-[[nodiscard]] inline std::vector<path_cost> ways_of(std::vector<phase_edge> const& edges,
-                                                    path_cost const* hop) {
-  std::map<int, path_cost> way;  // by far end; nearer edges come first
+[[nodiscard]] inline std::vector<path_cost> path_costs(std::vector<phase_edge> const& edges,
+                                                       path_cost const* hop) {
+  std::map<int, path_cost> to_end;  // by far end; nearer edges come first
   std::vector<path_cost> result;
   for (std::size_t i = 0; i < edges.size(); ++i) {
     auto here = hop[i];
-    if (auto const above = way.find(edges[i].near); above != way.end()) {
+    if (auto const above = to_end.find(edges[i].near); above != to_end.end()) {
       here.seconds += above->second.seconds;
       here.seconds_per_byte += above->second.seconds_per_byte;
     }
-    way[edges[i].far] = here;
+    to_end[edges[i].far] = here;
     if (edges[i].height == 0) result.push_back(here);
   }
   if (result.empty()) result.push_back({});
@@ -228,9 +228,9 @@ struct crossing {
     auto& tree = result.trees.emplace_back();
     tree.share = shares[t];
     tree.shared_seconds_per_byte = result.seconds_per_byte / tree.share;
-    std::array<std::vector<path_cost>, 2> ways;
+    std::array<std::vector<path_cost>, 2> of_phase;
     for (std::size_t i = 0; i < 2; ++i) {
-      ways[i] = detail::ways_of(phases[i][t], hops[i].data() + first[i]);
+      of_phase[i] = detail::path_costs(phases[i][t], hops[i].data() + first[i]);
       first[i] += phases[i][t].size();
       for (auto const& e : phases[i][t]) {
         for (std::size_t k = 0; k + 1 < e.edge->path.size(); ++k) {
@@ -240,8 +240,8 @@ struct crossing {
         }
       }
     }
-    for (auto const& up : ways[0]) {
-      for (auto const& down : ways[1]) {
+    for (auto const& up : of_phase[0]) {
+      for (auto const& down : of_phase[1]) {
         tree.paths.push_back(
             {up.seconds + down.seconds, up.seconds_per_byte + down.seconds_per_byte});
       }

@@ -43,11 +43,11 @@ struct signal_way {
   return result;
 }
 
-/// The ways that a search found, as edges between ranks: from the root to the ranks, or if
+/// The routes that a search found, as edges between ranks: from the root to the ranks, or if
 /// `towards_root`, which is a search on the reversed machine, from the ranks to the root.
-[[nodiscard]] inline std::vector<tree_edge> tree_of_ways(topology const& machine,
-                                                         route_search<double> const& search,
-                                                         bool towards_root) {
+[[nodiscard]] inline std::vector<tree_edge> tree_of_routes(topology const& machine,
+                                                           route_search<double> const& search,
+                                                           bool towards_root) {
   auto const node_at = [&](int position) -> node const& {
     return machine.nodes[static_cast<std::size_t>(position)];
   };
@@ -74,15 +74,15 @@ struct signal_way {
 
 /// Plans a barrier: one tree over which signals come together at a root and spread from it again.
 ///
-/// Every rank signals over its shortest way to the root: least latency, then fewest ranks that pass
-/// the signal on, then fewest links. The root is the rank for which the longest way there and the
-/// longest way back are shortest together; of equals the first. Nothing but signals moves, so the
-/// tree's weight, rate and bound are 0 and there is nothing to prove.
+/// Every rank signals over its shortest route to the root: least latency, then fewest ranks that
+/// pass the signal on, then fewest links. The root is the rank for which the longest route there
+/// and the longest route back are shortest together; of equals the first. Nothing but signals
+/// moves, so the tree's weight, rate and bound are 0 and there is nothing to prove.
 ///
-/// Source: ways by E. Dijkstra, "A note on two problems in connexion with graphs", Numerische
+/// Source: routes by E. Dijkstra, "A note on two problems in connexion with graphs", Numerische
 ///         Mathematik 1, 1959.
 /// Time:   O(N E log V) for N ranks.
-/// Post:   no tree over one root has a shorter longest way there and back.
+/// Post:   no tree over one root has a shorter longest route there and back.
 /// Throws: planning_error if the ranks are not connected.
 [[nodiscard]] inline plan plan_barrier(topology const& machine, plan_request const& request) {
   plan result = detail::empty_plan(machine, request);
@@ -122,8 +122,8 @@ struct signal_way {
   down.run(root, seconds);
   up.run(root, seconds);
   result.trees.push_back({machine.nodes[static_cast<std::size_t>(root)].id, rational(0),
-                          detail::tree_of_ways(machine, up, true),
-                          detail::tree_of_ways(machine, down, false)});
+                          detail::tree_of_routes(machine, up, true),
+                          detail::tree_of_routes(machine, down, false)});
   return result;
 }
 

@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -66,7 +65,7 @@ namespace detail {
 }
 
 /// Throws: planning_error naming a sender that does not reach its receiver.
-inline void require_ways(topology const& machine, std::vector<flow_demand> const& demands) {
+inline void require_routes(topology const& machine, std::vector<flow_demand> const& demands) {
   for (auto const& demand : demands) {
     auto const seen = reached(machine, {demand.source}, true, [](link const&) { return true; });
     for (int const sink : demand.sinks) {
@@ -74,7 +73,8 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
       auto const id = [&](int at) {
         return std::to_string(machine.nodes[static_cast<std::size_t>(at)].id);
       };
-      throw planning_error("no way leads from rank " + id(demand.source) + " to rank " + id(sink));
+      throw planning_error("no route leads from rank " + id(demand.source) + " to rank " +
+                           id(sink));
     }
   }
 }
@@ -104,7 +104,7 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
   bool const all_stay = std::all_of(demands.begin(), demands.end(),
                                     [](flow_demand const& d) { return d.sinks.empty(); });
   if (all_stay) return result;
-  detail::require_ways(machine, demands);
+  detail::require_routes(machine, demands);
   std::map<std::pair<int, int>, std::int64_t> between;  // parallel links are one
   std::int64_t sum = 0;
   for (auto const& l : machine.links) {
@@ -135,13 +135,13 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
       wanted[static_cast<std::size_t>(sink)] = found.per_sink;
     }
     for (auto const& path : flow_paths(graph, demands[d].source, found.flow[d], wanted)) {
-      std::vector<int> way{demands[d].source};
+      std::vector<int> path_nodes{demands[d].source};
       auto const weight = rate * rational(path.amount, found.per_sink);
       for (int const e : path.edges) {
-        way.push_back(graph.arcs[static_cast<std::size_t>(e)].head);
+        path_nodes.push_back(graph.arcs[static_cast<std::size_t>(e)].head);
         load[static_cast<std::size_t>(e)] += weight;  // so that sums of weights are known to fit
       }
-      detail::add_path(result.trees, machine, way, weight);
+      detail::add_path(result.trees, machine, path_nodes, weight);
     }
   }
   price_certificate proof;

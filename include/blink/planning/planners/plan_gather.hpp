@@ -77,10 +77,11 @@ namespace blink { inline namespace BLINK_ABI {
     if (rank != root) demand[static_cast<std::size_t>(rank)] = best->per_sink;
   }
   for (auto const& path : flow_paths(graph, root, best->flow, demand)) {
-    std::vector<int> way{root};
-    for (int const e : path.edges) way.push_back(graph.arcs[static_cast<std::size_t>(e)].head);
-    if (gathers) std::reverse(way.begin(), way.end());
-    detail::add_path(result.trees, machine, way,
+    std::vector<int> path_nodes{root};
+    for (int const e : path.edges)
+      path_nodes.push_back(graph.arcs[static_cast<std::size_t>(e)].head);
+    if (gathers) std::reverse(path_nodes.begin(), path_nodes.end());
+    detail::add_path(result.trees, machine, path_nodes,
                      machine.in_units(rational(path.amount, best->steps)));
   }
   return result;

@@ -119,8 +119,8 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
 }
 
 /// The most that leaves each server for other servers.
-[[nodiscard]] inline std::vector<rational> ways_out(topology const& machine,
-                                                    std::vector<server> const& servers) {
+[[nodiscard]] inline std::vector<rational> capacities_out(topology const& machine,
+                                                          std::vector<server> const& servers) {
   std::vector<rational> result;
   for (auto const& s : servers) {
     auto const is_inside = [&](int at) {
@@ -139,11 +139,11 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
 /// Of how much of an all-reduce each server is the center, when all are to end together: with M
 /// servers a center of a share w moves 1 + (M - 2) w of the buffer each way, and the narrowest are
 /// center of nothing.
-[[nodiscard]] inline std::vector<rational> center_shares(std::vector<rational> const& ways) {
-  auto const count = static_cast<std::int64_t>(ways.size());
-  std::vector<rational> result(ways.size(), rational(1, count));
+[[nodiscard]] inline std::vector<rational> center_shares(std::vector<rational> const& capacities) {
+  auto const count = static_cast<std::int64_t>(capacities.size());
+  std::vector<rational> result(capacities.size(), rational(1, count));
   if (count == 2) return result;
-  auto widest = ways;
+  auto widest = capacities;
   std::sort(widest.begin(), widest.end(), [](auto const& a, auto const& b) { return b < a; });
   rational sum;
   rational time;  // the first that leaves nothing to gain from one center more
@@ -152,8 +152,8 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
     time = rational(count - 2 + centers) / sum;
     if (centers == count || time * widest[static_cast<std::size_t>(centers)] <= rational(1)) break;
   }
-  for (std::size_t s = 0; s < ways.size(); ++s) {
-    auto const rest = time * ways[s] - rational(1);
+  for (std::size_t s = 0; s < capacities.size(); ++s) {
+    auto const rest = time * capacities[s] - rational(1);
     result[s] = rest > rational(0) ? rest / (count - 2) : rational(0);
   }
   return result;
@@ -161,7 +161,7 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
 
 /// The way in which the phases meet.
 struct phase_choice {
-  bool orders_by_rail = false;   ///< else the gates of a server are in the order of their ids
+  bool orders_by_rail = false;   ///< else the leaders of a server are in the order of their ids
   bool shares_by_width = false;  ///< all_reduce: else every server is center of an equal share
 };
 
@@ -190,7 +190,7 @@ struct phase_choice {
     for (auto const& p : pieces.back()) ends.insert(p.end);
   }
 
-  auto const shares = choice.shares_by_width ? center_shares(ways_out(machine, servers))
+  auto const shares = choice.shares_by_width ? center_shares(capacities_out(machine, servers))
                                              : std::vector<rational>(count, rational(1, one));
   auto& route = forest.route();
   rational start;
@@ -254,7 +254,7 @@ struct phase_choice {
   auto best = detail::glued_phases(machine, request, {});
   if (best.trees.empty()) return best;
   auto const servers = detail::servers_of(machine);
-  auto const shares = detail::center_shares(detail::ways_out(machine, servers));
+  auto const shares = detail::center_shares(detail::capacities_out(machine, servers));
   bool const has_narrow = has_both_phases(request.collective) &&
                           std::any_of(shares.begin(), shares.end(),
                                       [&](rational const& w) { return w != shares.front(); });

@@ -101,9 +101,9 @@ class pci_tree {
     auto* here = &roots_[numa.empty() ? "-1" : numa];
     pci_device* found = nullptr;
     for (auto const& step : way) {
-      auto& slot = (*here)[step.filename().string()];
-      if (slot == nullptr) slot = std::make_unique<pci_device>(describe(step));
-      found = slot.get();
+      auto& entry = (*here)[step.filename().string()];
+      if (entry == nullptr) entry = std::make_unique<pci_device>(describe(step));
+      found = entry.get();
       here = &found->below;
     }
     return *found;

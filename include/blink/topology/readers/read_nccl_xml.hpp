@@ -12,7 +12,6 @@
 
 #include <pugixml.hpp>
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>

@@ -38,11 +38,11 @@ class balanced_routing {
         base_(load_.size(), 1.0),
         costs_(load_.size()) {
     for (std::size_t s = 0; s < problem.sources.size(); ++s) {
-      for (int const sink : problem.sources[s].sinks) ways_.push_back({s, sink, {}});
+      for (int const sink : problem.sources[s].sinks) routes_.push_back({s, sink, {}});
     }
     for (auto const c : problem.capacity) {
       auto const room = wide_integer{c} * target.denominator() / target.numerator();
-      limit_.push_back(static_cast<std::int64_t>(std::min<wide_integer>(room, ways_.size())));
+      limit_.push_back(static_cast<std::int64_t>(std::min<wide_integer>(room, routes_.size())));
     }
     double most = 0;
     for (double const p : prices) most = std::max(most, p);
@@ -55,7 +55,7 @@ class balanced_routing {
   bool run(std::size_t rounds) {
     double penalty = 0.5;
     for (std::size_t round = 0; round < rounds; ++round, penalty *= 1.4) {
-      for (auto& w : ways_) {
+      for (auto& w : routes_) {
         bool const stays =
             !w.edges.empty() && std::none_of(w.edges.begin(), w.edges.end(), [&](int e) {
               return excess(static_cast<std::size_t>(e), 0) > 0;
@@ -65,7 +65,7 @@ class balanced_routing {
         for (std::size_t e = 0; e < costs_.size(); ++e) {
           costs_[e] = (base_[e] + history_[e]) * (1 + penalty * static_cast<double>(excess(e, 1)));
         }
-        find_way(w);
+        find_route(w);
         for (int const e : w.edges) ++load_[static_cast<std::size_t>(e)];
       }
       bool fits = true;
@@ -81,14 +81,14 @@ class balanced_routing {
 
   [[nodiscard]] whole_flows flows() const {
     whole_flows result{1, {problem_.sources.size(), std::vector<std::int64_t>(load_.size(), 0)}};
-    for (auto const& w : ways_) {
+    for (auto const& w : routes_) {
       for (int const e : w.edges) ++result.flow[w.source][static_cast<std::size_t>(e)];
     }
     return result;
   }
 
  private:
-  struct way {
+  struct chosen_route {
     std::size_t source;
     int sink;
     std::vector<int> edges;
@@ -98,7 +98,7 @@ class balanced_routing {
     return std::max<std::int64_t>(0, load_[e] + more - limit_[e]);
   }
 
-  void find_way(way& w) {
+  void find_route(chosen_route& w) {
     int const from = problem_.sources[w.source].vertex;
     search_.run(from, costs_, w.sink);
     w.edges.clear();
@@ -111,7 +111,7 @@ class balanced_routing {
 
   flow_problem const& problem_;
   route_search<double> search_;
-  std::vector<way> ways_;
+  std::vector<chosen_route> routes_;
   std::vector<std::int64_t> load_, limit_;  // by edge: routes over it
   std::vector<double> history_, base_, costs_;
 };

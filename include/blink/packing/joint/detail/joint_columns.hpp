@@ -96,7 +96,7 @@ class joint_columns {
   static constexpr std::size_t no_edge = static_cast<std::size_t>(-1);
   static constexpr double tolerance = 0.003;  ///< relative to the cost of the cheapest pair
 
-  struct ways {
+  struct cheapest_routes {
     std::vector<double> distance;      ///< by vertex
     std::vector<int> source;           ///< the nearest source, by vertex
     std::vector<std::size_t> entered;  ///< the last edge of the route from the source, by vertex
@@ -108,10 +108,12 @@ class joint_columns {
 
   /// Finds cheapest routes from the nearest of some ranks to every vertex, without passing other
   /// ranks (Dijkstra 1959).
-  [[nodiscard]] ways ways_from(std::span<int const> sources, std::span<double const> prices) const {
+  [[nodiscard]] cheapest_routes routes_from(std::span<int const> sources,
+                                            std::span<double const> prices) const {
     auto const vertices = problem_.is_switch.size();
-    ways result{std::vector<double>(vertices, std::numeric_limits<double>::infinity()),
-                std::vector<int>(vertices, -1), std::vector<std::size_t>(vertices, no_edge)};
+    cheapest_routes result{std::vector<double>(vertices, std::numeric_limits<double>::infinity()),
+                           std::vector<int>(vertices, -1),
+                           std::vector<std::size_t>(vertices, no_edge)};
     using entry = std::tuple<double, int, int>;  // (price, links, vertex)
     std::priority_queue<entry, std::vector<entry>, std::greater<>> open;
     for (int const s : sources) {
@@ -139,7 +141,8 @@ class joint_columns {
   }
 
   /// The route to a vertex. Appends its resources to `column`.
-  std::vector<int> way_to(ways const& found, int vertex, packing_column& column) const {
+  std::vector<int> route_to(cheapest_routes const& found, int vertex,
+                            packing_column& column) const {
     std::vector<int> path{vertex};
     for (auto e = found.entered[static_cast<std::size_t>(vertex)]; e != no_edge;
          e = found.entered[static_cast<std::size_t>(path.back())]) {
@@ -151,7 +154,7 @@ class joint_columns {
   }
 
   column_pair undirected_tree(std::span<double const> prices, packing_column& column) {
-    auto const found = ways_from(std::span<int const>(ranks_), prices);
+    auto const found = routes_from(std::span<int const>(ranks_), prices);
     // A cheapest tree needs only routes with one edge between the regions of two ranks. A region is
     // the set of vertices nearest to a rank.
     std::vector<std::pair<double, std::size_t>> between;
@@ -173,8 +176,8 @@ class joint_columns {
       }
       least_cost_ += cost;
       column.push_back(problem_.resource[e]);
-      auto path = way_to(found, tail, column);
-      auto const rest = way_to(found, head, column);
+      auto path = route_to(found, tail, column);
+      auto const rest = route_to(found, head, column);
       path.insert(path.end(), rest.rbegin(), rest.rend());
       pair.out.push_back(std::move(path));
     }
@@ -213,8 +216,8 @@ class joint_columns {
     for (auto& [edges, paths] : {std::pair(&in, &pair.in), std::pair(&out, &pair.out)}) {
       for (int const e : *edges) {
         auto const [tail, head] = routes_.arcs[static_cast<std::size_t>(e)];
-        paths->push_back(way_to(ways_[static_cast<std::size_t>(tail)],
-                                ranks_[static_cast<std::size_t>(head)], column));
+        paths->push_back(route_to(from_rank_[static_cast<std::size_t>(tail)],
+                                  ranks_[static_cast<std::size_t>(head)], column));
       }
     }
     return pair;
@@ -223,13 +226,13 @@ class joint_columns {
   /// Prices the routes between ranks. The set of routes is the same in every call because
   /// reachability does not change.
   void find_routes(std::span<double const> prices) {
-    ways_.clear();
+    from_rank_.clear();
     bool const is_first = routes_.arcs.empty();
     route_cost_.clear();
     for (std::size_t from = 0; from < ranks_.size(); ++from) {
-      ways_.push_back(ways_from(std::span<int const>(&ranks_[from], 1), prices));
+      from_rank_.push_back(routes_from(std::span<int const>(&ranks_[from], 1), prices));
       for (std::size_t to = 0; to < ranks_.size(); ++to) {
-        auto const distance = ways_.back().distance[static_cast<std::size_t>(ranks_[to])];
+        auto const distance = from_rank_.back().distance[static_cast<std::size_t>(ranks_[to])];
         if (to == from || distance == std::numeric_limits<double>::infinity()) continue;
         if (is_first) routes_.arcs.push_back({static_cast<int>(from), static_cast<int>(to)});
         route_cost_.push_back(distance);
@@ -256,7 +259,7 @@ class joint_columns {
   // Not used in a symmetric problem:
   arc_list routes_;                                                  // between numbers of ranks
   std::vector<double> route_cost_;                                   // by route
-  std::vector<ways> ways_;                                           // by number of a rank
+  std::vector<cheapest_routes> from_rank_;                           // by number of a rank
   std::vector<arborescence_search<double>> in_search_, out_search_;  // by position in the roots
   std::vector<double> cost_before_;  // lower bounds of the costs of pairs, by position in the roots
   double sum_before_ = 0;            // sum of the prices

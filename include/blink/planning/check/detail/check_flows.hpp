@@ -128,7 +128,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The costs of the cheapest routes from one node to all nodes; nothing where there is no route.
 /// Source: R. Bellman, 1958: rounds over all links until nothing changes.
-[[nodiscard]] inline std::map<int, rational> cheapest_ways(
+[[nodiscard]] inline std::map<int, rational> cheapest_routes(
     std::map<std::pair<int, int>, rational> const& cost, int from) {
   std::map<int, rational> result{{from, rational(0)}};
   for (bool shorter = true; shorter;) {
@@ -136,10 +136,10 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     for (auto const& [ends, c] : cost) {
       auto const tail = result.find(ends.first);
       if (tail == result.end()) continue;
-      auto const way = tail->second + c;
-      auto const [head, fresh] = result.emplace(ends.second, way);
-      if (!fresh && way >= head->second) continue;
-      head->second = way;
+      auto const cost_there = tail->second + c;
+      auto const [head, fresh] = result.emplace(ends.second, cost_there);
+      if (!fresh && cost_there >= head->second) continue;
+      head->second = cost_there;
       shorter = true;
     }
   }
@@ -153,16 +153,16 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     plan_view const& view, plan const& plan, std::map<std::pair<int, int>, rational> const& price) {
   rational cost;
   std::optional<int> from;
-  std::map<int, rational> ways;
+  std::map<int, rational> routes;
   for (auto const& pair : wanted_pairs(plan)) {
-    if (from != pair.first) ways = cheapest_ways(price, pair.first);
+    if (from != pair.first) routes = cheapest_routes(price, pair.first);
     from = pair.first;
-    auto const way = ways.find(pair.second);
-    if (way == ways.end()) {
+    auto const cost_there = routes.find(pair.second);
+    if (cost_there == routes.end()) {
       throw plan_fault("certificate: no route leads from rank " + std::to_string(pair.first) +
                        " to rank " + std::to_string(pair.second));
     }
-    cost += way->second;
+    cost += cost_there->second;
   }
   if (cost < rational(1)) {
     throw plan_fault("certificate: the cheapest routes of all pairs cost " + cost.to_text() +

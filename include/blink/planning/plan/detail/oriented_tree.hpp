@@ -99,16 +99,18 @@ struct tree_walk {
 /// The first rank sends, the last receives, ranks between them forward, and switches are inside
 /// paths. A path whose edges equal those of a tree of the same pair adds its weight to that tree.
 ///
-/// way: positions in `machine.nodes`.
+/// path: positions in `machine.nodes`.
 /// Pre: the trees of one pair are added one after the other.
-inline void add_path(std::vector<tree>& trees, topology const& machine, std::vector<int> const& way,
-                     rational const& weight) {
-  auto const id = [&](std::size_t i) { return machine.nodes[static_cast<std::size_t>(way[i])].id; };
-  tree result{id(0), weight, {}, {}, {id(0), id(way.size() - 1)}};
+inline void add_path(std::vector<tree>& trees, topology const& machine,
+                     std::vector<int> const& path, rational const& weight) {
+  auto const id = [&](std::size_t i) {
+    return machine.nodes[static_cast<std::size_t>(path[i])].id;
+  };
+  tree result{id(0), weight, {}, {}, {id(0), id(path.size() - 1)}};
   tree_edge edge{id(0), 0, {id(0)}};
-  for (std::size_t i = 1; i < way.size(); ++i) {
+  for (std::size_t i = 1; i < path.size(); ++i) {
     edge.path.push_back(id(i));
-    if (machine.nodes[static_cast<std::size_t>(way[i])].kind == node_kind::switch_node) continue;
+    if (machine.nodes[static_cast<std::size_t>(path[i])].kind == node_kind::switch_node) continue;
     edge.to = id(i);
     result.broadcast.push_back(std::exchange(edge, {id(i), 0, {id(i)}}));
   }

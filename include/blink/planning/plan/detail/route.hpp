@@ -74,7 +74,7 @@ class router {
 
   /// A route, or nothing if no route leads there. With `through_ranks`, other ranks may forward.
   [[nodiscard]] std::optional<tree_edge> find(int from, int to, bool through_ranks) const {
-    return way_back(ways_from(from, position_.at(to), through_ranks), from, to);
+    return route_back(routes_from(from, position_.at(to), through_ranks), from, to);
   }
 
  private:
@@ -93,7 +93,7 @@ class router {
   }
 
   /// Breadth-first search until `goal` is reached (a position; -1: until all reachable nodes are).
-  [[nodiscard]] std::vector<label> ways_from(int from, int goal, bool through_ranks) const {
+  [[nodiscard]] std::vector<label> routes_from(int from, int goal, bool through_ranks) const {
     int const start = position_.at(from);
     std::vector<label> reached(machine_->nodes.size());
     reached[static_cast<std::size_t>(start)].hops = 0;
@@ -119,8 +119,8 @@ class router {
     return reached;
   }
 
-  [[nodiscard]] std::optional<tree_edge> way_back(std::vector<label> const& reached, int from,
-                                                  int to) const {
+  [[nodiscard]] std::optional<tree_edge> route_back(std::vector<label> const& reached, int from,
+                                                    int to) const {
     int const end = position_.at(to);
     if (reached[static_cast<std::size_t>(end)].hops < 0) return std::nullopt;
     tree_edge result{from, to, {}};
@@ -133,14 +133,14 @@ class router {
 
   /// The route of the first search from `from`.
   [[nodiscard]] std::optional<tree_edge> remembered(int from, int to) {
-    auto known = ways_.find(from);
-    if (known == ways_.end()) known = ways_.emplace(from, ways_from(from, -1, true)).first;
-    return way_back(known->second, from, to);
+    auto known = routes_.find(from);
+    if (known == routes_.end()) known = routes_.emplace(from, routes_from(from, -1, true)).first;
+    return route_back(known->second, from, to);
   }
 
   static constexpr std::size_t most_searches_ = 10'000;  ///< from then on, routes are remembered
   std::size_t taken_ = 0;
-  std::map<int, std::vector<label>> ways_;  ///< by node id
+  std::map<int, std::vector<label>> routes_;  ///< by node id
   topology const* machine_;
   std::vector<std::vector<arc>> out_;  ///< by position
   std::map<int, int> position_;        ///< by node id
