@@ -13,7 +13,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Returns the chunk size with which a pipeline over a tree ends first.
+/// The chunk size that finishes a pipeline over a tree first.
 ///
 /// A part of S bytes in chunks of c bytes takes (S / c + h - 1) (a + c / b) seconds over a tree of
 /// height h. The derivative vanishes at c = sqrt(a b S / (h - 1)).

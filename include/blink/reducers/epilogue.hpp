@@ -23,7 +23,7 @@ struct fused_reducer : Reducer {
 /// Each rank that gets results calls `epilogue(group, results, index, count)` after each chunk. All
 /// threads of the group call it together, while the chunk is still in the caches. It replaces
 /// another kernel that would read the results again: normalising, quantising, a step of an
-/// optimiser. A step before the sum belongs into the reducer's `lift`.
+/// optimiser. A step before the sum belongs in the reducer's `lift`.
 ///
 /// Semantics beyond the syntax:
 /// - `results` are the elements `index` to `index + count` of this rank's output, all written.

@@ -59,7 +59,7 @@ template <class = when_used>
   }
 }
 
-/// Returns the one of `default_algorithms` to use without measurements: the first, or a binomial
+/// The member of `default_algorithms` that suits without a measurement: the first, or a binomial
 /// tree if a root would serve more than seven peers.
 ///
 /// Throws: as `default_algorithms`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tuning tables that a program or its user gave, and the choice of the one for a call.
+// Tuning tables from the program or from BLINK_TUNING, and the choice of one for a call.
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
@@ -18,7 +18,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The ranks of calls that need tables.
+/// The number of ranks and the transport by which tables are chosen.
 struct tuned_ranks {
   int count = 0;
   std::string_view transport{};  ///< its name in tables; empty: it has none
@@ -62,7 +62,7 @@ BLINK_COLD void for_each_tuning_file(Read const& read) {
 
 /// Throws `Error` if two tables are for the same calls of these ranks.
 ///
-/// giver: what gave the tables, for the error
+/// giver: source of the tables, for the error
 template <class Error>
 void expect_one_for_each_call(std::vector<tuning_table> const& tables, tuned_ranks const& ranks,
                               std::string_view giver) {
@@ -82,7 +82,7 @@ void expect_one_for_each_call(std::vector<tuning_table> const& tables, tuned_ran
 
 /// Returns the tables of the files in BLINK_TUNING; none if it is not set.
 ///
-/// is_part: the ranks are some of another communicator's, so that no file need know their number
+/// is_part: true if the ranks are a part of another communicator. Files may lack their number then.
 /// Throws:  input_error if a file cannot be read or no source of the program includes the reader.
 ///          input_error if no table suits the ranks, or two are for the same calls.
 template <class = when_used>

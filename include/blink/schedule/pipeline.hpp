@@ -27,7 +27,7 @@ namespace detail {
 
 /// The chunk size, in bytes, that finishes a pipeline of `steps` steps first.
 ///
-/// A part of S bytes, at a seconds for each chunk and a rate of b, takes
+/// With a start-up time a for each chunk and a rate b, a part of S bytes takes
 /// (ceil(S/c) + steps - 1)(a + c/b). That is least at c = sqrt(a b S / (steps - 1)). The number of
 /// chunks is one of the two integers next to S/c, whichever takes less time. All chunks have one
 /// size, because a last chunk of a few bytes would cost as much as a full one. With one step the

@@ -45,8 +45,8 @@ struct schedule {
   std::vector<schedule_tree> trees{};
   std::vector<double> link_bytes_per_second{};  ///< physical links, each of one direction
   /// True if every tree carries the whole block of its root, and the root keeps the result for
-  /// itself. For an all-reduce the block is the whole buffer. It then takes one step instead of
-  /// two, and as many times the traffic as there are ranks. See `one_shot_schedule`.
+  /// itself. For an all-reduce the block is the whole buffer. The call then takes one step
+  /// instead of two, and moves N times the bytes for N ranks. See `one_shot_schedule`.
   bool is_one_shot = false;
   /// By rank, for all-gather and reduce-scatter: the relative size of its block for which the trees
   /// were planned. Calls may have blocks of any other sizes. A rank with share 0 may root no tree;

@@ -111,7 +111,7 @@ class flow_agreement {
   std::string_view name_;
   std::size_t ranks_;
   scratch memory_;
-  numbers* rows_;  // the own row, once for each rank
+  numbers* rows_;  // this rank's row, once for each rank
   numbers* all_;   // a row of each rank
   std::vector<std::size_t> receive_begins_;
   call_of<collective_call<scheduled_chunks, Comm, numbers, no_reducer>> call_;

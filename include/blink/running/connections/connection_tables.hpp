@@ -89,7 +89,7 @@ class connection_tables {
     auto const& of_rank = ranks_[static_cast<std::size_t>(rank)];
     return {of_rank.ends, of_rank.end_count};
   }
-  /// By number of the connection.
+  /// The places of all connections, by number.
   [[nodiscard]] std::vector<connection_place> const& places() const { return places_; }
 
  private:

@@ -60,8 +60,8 @@ class memory_block {
 
 namespace detail {
 
-/// Touches each page of unused memory, so that the system maps it now. The first calls do not wait
-/// for it then, and no store mode that meets new pages is taken for slow.
+/// Touches each page of unused memory, so that the system maps it now. Then the first calls do not
+/// wait for pages, and the tuner does not blame a store mode for them.
 ///
 /// Time: one page fault for 4 KiB at most.
 inline void map_now(std::byte* memory, std::size_t bytes) {

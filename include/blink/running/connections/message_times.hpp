@@ -33,7 +33,7 @@ BLINK_HOST_DEVICE inline std::uint64_t occupy(std::uint64_t& free_at, std::uint6
 /// Stamps a message with the time of its arrival.
 ///
 /// It occupies every link of its route for bytes / rate, in whole nanoseconds, rounded up so that
-/// no link is faster than it is. Messages of all trees over a link follow each other. The message
+/// no link exceeds its rate. Messages of all trees over a link follow each other. The message
 /// arrives when the last of its links is done, plus the latency. Edges without a route take only
 /// the latency.
 ///

@@ -159,7 +159,7 @@ class prepared_schedule {
     return packed_[static_cast<std::size_t>(rank)];
   }
 
-  /// Memory for sums that a rank makes before all has arrived.
+  /// Memory for sums that a rank makes before all inputs have arrived.
   [[nodiscard]] detail::scratch& sums_of(int rank) { return sums_[static_cast<std::size_t>(rank)]; }
 
   /// The store mode tuner of a rank, for large results.

@@ -15,8 +15,8 @@
 //
 // A core that overwrites data which another core has just read waits for that core's cache. Data
 // that both have dropped from their second-level caches since then is overwritten faster. So
-// messages of any length rotate through all the memory of a connection's slots, and there is enough
-// of it.
+// messages of any length rotate through all slots of a connection. `default_window` provides enough
+// of them.
 
 namespace blink { inline namespace BLINK_ABI {
 

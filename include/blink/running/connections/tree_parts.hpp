@@ -70,7 +70,7 @@ class tree_parts {
   [[nodiscard]] tree_share const& share_of(std::size_t tree, collective kind) const {
     return share_of(trees_[tree], kind);
   }
-  /// The chunk size of the schedule, or else the one with which the tree as a pipeline ends first.
+  /// The chunk size of the schedule, or else the one that finishes the tree's pipeline first.
   [[nodiscard]] std::size_t scheduled_bytes(std::size_t tree, collective kind,
                                             std::size_t part_bytes) const {
     if (trees_[tree].chunk_bytes != 0) return trees_[tree].chunk_bytes;

@@ -28,8 +28,8 @@ enum class protocol_choice : std::uint8_t { whole_chunks, small_packets };
 
 /// Returns the seconds that a message of `bytes` takes over `steps` edges, one after the other.
 ///
-/// Packets are twice the bytes. Chunks are not cut further, as is usual for messages so small that
-/// a choice is needed.
+/// Packets double the bytes. The message counts as one chunk, because messages for which the choice
+/// matters are that small.
 [[nodiscard]] inline double predicted_seconds(protocol_choice protocol, int steps,
                                               std::size_t bytes, protocol_costs const& costs) {
   bool const packets = protocol == protocol_choice::small_packets;

@@ -16,9 +16,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// The result of a walk. The host turns anything but `ok` into an exception.
 enum class status : std::uint32_t { ok, timed_out, aborted };
 
-/// A 64-bit word that only grows and has one writer, so that a plain store publishes it, because
-/// links such as PCIe carry no read-modify-write. Ranks signal each other only with these. There
-/// are no separate fences, because ThreadSanitizer does not understand them.
+/// A 64-bit word that only grows and has one writer. A plain store publishes it, because links such
+/// as PCIe carry no read-modify-write. Ranks signal each other only with counters. There are no
+/// separate fences, because ThreadSanitizer does not understand them.
 using counter = std::uint64_t;
 
 namespace detail {

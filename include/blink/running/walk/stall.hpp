@@ -28,8 +28,8 @@ struct reported_stall {
 
 /// Returns the blocked task of the lowest tree, or null.
 ///
-/// If all ranks choose so, the chain of ranks that wait for each other never reaches a higher tree,
-/// and so has no cycle.
+/// With this choice on all ranks, the chain of ranks that wait for each other never reaches a
+/// higher tree. So it has no cycle.
 [[nodiscard]] inline tree_task const* find_blocked(tree_task const* tasks, std::size_t task_count) {
   tree_task const* result = nullptr;
   for (std::size_t k = 0; k < task_count; ++k) {

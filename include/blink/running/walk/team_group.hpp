@@ -21,7 +21,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// Its barriers are those of POSIX. Those of libstdc++ share words with other barriers by address,
 /// which ThreadSanitizer takes for an order between teams. Two barriers alternate. With a single
 /// one, ThreadSanitizer would order a late thread after all that other threads did before their
-/// next barrier. It would miss races.
+/// next barrier, and would miss races.
 class team {
  public:
   /// Pre:    size > 0.

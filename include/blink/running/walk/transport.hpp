@@ -27,7 +27,7 @@ namespace blink { inline namespace BLINK_ABI {
 ///   Afterwards `consumed(connection, m)` becomes true at the sender.
 /// - `is_present(peer)`: the peer runs the same call. Nothing is read from or written to a peer
 ///   that is not present.
-/// - None of them waits. `is_aborted` is true when no rank need wait any longer.
+/// - None of them waits. `is_aborted` is true once every wait must end.
 /// - One thread of a group calls these. All threads use `inbox` and `outbox`.
 template <class L>
 concept transport = std::is_trivially_copyable_v<L> &&

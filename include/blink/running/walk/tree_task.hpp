@@ -41,19 +41,19 @@ struct endpoint {
   std::uint64_t waited = 0;  ///< clock ticks during which it blocked a task
 };
 
-/// The sums of a chunk of which some arrivals are missing (`order_promise::any`).
+/// The sums of a chunk while some arrivals are missing (`order_promise::any`).
 struct early_sums {
   static constexpr std::uint32_t most_arrivals = 64;
 
   std::byte* sums = nullptr;   ///< accumulators of a chunk; null: nothing is combined early
-  std::uint64_t combined = 0;  ///< the arrivals in them, by bits, after the own input
+  std::uint64_t combined = 0;  ///< bits of the arrivals in `sums`, after this rank's input
   std::uint64_t next = 0;      ///< the arrivals to be added now
 };
 
 /// One rank's work for one phase of one tree.
 ///
-/// For each chunk it combines the own input and the arrivals on `in`, and writes the result to the
-/// own output and to `out`.
+/// For each chunk it combines this rank's input and the arrivals on `in`, and writes the result to
+/// this rank's output and to `out`.
 ///
 /// The chunks of a tree lie `stride` elements apart in the buffers. They are adjacent if a tree has
 /// one part of the buffer, and further apart if it has a part of each period.
@@ -66,8 +66,8 @@ struct tree_task {
   bool is_reduce = false;  ///< towards the root (the root's only task counts as such)
   bool is_root = false;
   bool reads_input = false;
-  std::uint32_t input_position = 0;  ///< of the own input among what is combined: after how many
-                                     ///< of `in`, those from lower ranks
+  std::uint32_t input_position = 0;  ///< of this rank's input among what is combined: after how
+                                     ///< many of `in`, those from lower ranks
   bool writes_output = false;
   endpoint* in = nullptr;
   std::uint32_t in_count = 0;
@@ -91,7 +91,7 @@ struct tree_task {
 /// The way in which a rank of a host writes results. Results are the same bit by bit.
 enum class store_mode : std::uint8_t {
   plain,    ///< some elements to one output, then to the next
-  pairs,    ///< as plain, but a sum of two to the own output and to that of a peer in one pass
+  pairs,    ///< as plain, but a sum of two to this rank's output and to that of a peer in one pass
   streams,  ///< outputs past the caches
   slots,    ///< slots past the caches, outputs as plain
 };
@@ -102,7 +102,7 @@ struct call_buffers {
   T const* input = nullptr;
   T* output = nullptr;
   store_mode writes = store_mode::plain;
-  bool keeps_own = false;           ///< true if the own output goes through the caches in any case
+  bool keeps_own = false;  ///< true if this rank's output goes through the caches in any case
   std::uint64_t* moving = nullptr;  ///< the nanoseconds of moving chunks are added to it
 };
 

@@ -281,9 +281,9 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Transport cons
 ///         tasks of the call need each other's progress within one rank (reduce and broadcast of an
 ///         inner rank are two tasks).
 /// Post:   if `ok`: outputs hold the results and no peer reads or writes this rank's buffers.
-/// Order:  the connections of `in` as listed, by rising rank, and the own input at its place among
-///         them. So equal schedules and inputs give equal bits. With `order_promise::any` in the
-///         order of arrival.
+/// Order:  the connections of `in` as listed, by rising rank, and this rank's input at its place
+///         among them. So equal schedules and inputs give equal bits. With `order_promise::any`,
+///         the order of arrival.
 BLINK_EITHER_SIDE
 template <thread_group Group, transport Transport, wait_policy Wait, class T,
           reducer_for<T> Reducer>

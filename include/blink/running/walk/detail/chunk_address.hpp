@@ -41,7 +41,7 @@ template <class T, transport Transport>
       return static_cast<T const*>(transport.output_of(end.peer)) + here.output_begin +
              chunk_offset(here);
     }
-    if (end.way == transfer_mode::push) {  // it is already in the own output
+    if (end.way == transfer_mode::push) {  // it is already in this rank's output
       return static_cast<T const*>(transport.output_of(transport.rank())) + here.output_begin +
              chunk_offset(here);
     }
@@ -74,7 +74,7 @@ template <class T, transport Transport>
   return end.way == transfer_mode::slots || end.way == transfer_mode::push;
 }
 
-/// True if the task writes to the own output.
+/// True if the task writes to this rank's output.
 [[nodiscard]] BLINK_HOST_DEVICE inline bool writes_output(tree_task const& here) {
   if (!here.writes_output || here.in_count != 1) return here.writes_output;
   return here.in[0].way != transfer_mode::push && here.in[0].way != transfer_mode::into_output;
@@ -85,7 +85,7 @@ template <class T, transport Transport>
   return here.out_count > 0 && here.out[0].is_partial;
 }
 
-/// The own part of the present chunk of `here`.
+/// This rank's part of the present chunk of `here`.
 BLINK_EITHER_SIDE
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE chunk_source input_of_chunk(Transport const transport,
@@ -106,8 +106,8 @@ template <class T, transport Transport>
           end.first + here.done};
 }
 
-/// Source `k` of the present chunk of `here`: the arrivals, with the own input at its place in the
-/// order of the ranks.
+/// Source `k` of the present chunk of `here`: the arrivals, with this rank's input at its place in
+/// the order of the ranks.
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE chunk_source source_of_chunk(Transport const transport,
                                                              tree_task const& here,

@@ -55,7 +55,7 @@ template <transport Transport>
   return awaited == 0 ? 0 : arrivals;
 }
 
-/// The number of sources of the next combination: the sums so far or the own input, and the
+/// The number of sources of the next combination: the sums so far or this rank's input, and the
 /// arrivals of `bits`.
 [[nodiscard]] inline std::uint32_t early_source_count(tree_task const& here, std::uint64_t bits) {
   bool const has_first = here.early.combined != 0 || here.reads_input;

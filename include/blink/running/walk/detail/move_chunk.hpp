@@ -34,8 +34,8 @@ BLINK_HOST_DEVICE void run_epilogue(Group const group, tree_task const& here,
   }
 }
 
-/// Moves the task's next chunk: combines own input and arrivals in that order, writes the result to
-/// output and peers, and runs the epilogue on it.
+/// Moves the task's next chunk: combines this rank's input and arrivals in that order, writes the
+/// result to output and peers, and runs the epilogue on it.
 ///
 /// The one step of the walk that depends on how a machine accesses memory.
 template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>

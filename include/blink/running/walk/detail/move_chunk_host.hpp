@@ -109,7 +109,7 @@ void combine_sources(Source const& source, std::uint32_t sources, std::size_t fi
   }
 }
 
-/// True if the own output is written past the caches. It is not if this rank's peers read it soon.
+/// True if this rank's output is written past the caches. It is not if peers read it soon.
 template <class T>
 [[nodiscard]] bool streams_output(tree_task const& here, call_buffers<T> const& buffers) {
   bool const streams = buffers.writes == store_mode::streams && !buffers.keeps_own;
@@ -125,7 +125,7 @@ template <class T>
          (buffers.writes == store_mode::slots && out.way == transfer_mode::slots);
 }
 
-/// Calls `use(place, streams)` for each destination of the present chunk, the own output first.
+/// Calls `use(place, streams)` for each destination of the present chunk, this rank's output first.
 /// `streams` is true if it is written past the caches.
 template <class T, transport Transport, class Use>
 void for_each_place(Transport const transport, tree_task const& here,
@@ -164,7 +164,7 @@ void scatter_piece(Transport const transport, tree_task const& here, call_buffer
   });
 }
 
-/// The address where the sum of a chunk is made: in the own output or, without one, at its only
+/// The address where the sum of a chunk is made: in this rank's output or, without one, at its only
 /// peer; else null.
 ///
 /// A source may also lie there. Then it has to be read before it is overwritten, which holds only
@@ -189,7 +189,7 @@ template <class T, transport Transport>
   return is_source && !may_be_source ? nullptr : to;
 }
 
-/// The output of a peer that gets a chunk's sum of two numbers in the same pass as the own one;
+/// The output of a peer that gets a chunk's sum of two numbers in the same pass as this rank's own;
 /// else null.
 template <class T, transport Transport>
 [[nodiscard]] T* twin_of_sum(Transport const transport, tree_task const& here,
@@ -200,8 +200,8 @@ template <class T, transport Transport>
   return static_cast<T*>(leaving<T>(transport, here, here.out[0]));
 }
 
-/// A chunk's sum that goes past the caches to the outputs of peers, and to the own one unless it is
-/// read soon.
+/// A chunk's sum that goes past the caches to the outputs of peers, and to this rank's own unless
+/// it is read soon.
 template <class T, transport Transport, class Source>
 [[nodiscard]] streamed_sum<T> streamed_sum_of(Transport const transport, tree_task const& here,
                                               call_buffers<T> const& buffers, Source const& source,
@@ -250,8 +250,8 @@ void combine_early_on_host(Group const group, Transport const transport, tree_ta
   }
 }
 
-/// Moves the task's next chunk: combines own input and arrivals in the order of the ranks, and
-/// writes to output and peers. The threads of the group share the blocks of the chunk.
+/// Moves the task's next chunk: combines this rank's input and arrivals in the order of the ranks,
+/// and writes to output and peers. The threads of the group share the blocks of the chunk.
 template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
 void move_chunk_on_host(Group const group, Transport const transport, tree_task const& here,
                         call_buffers<T> const& buffers, Reducer const& reduce) {

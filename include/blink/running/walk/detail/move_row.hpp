@@ -23,7 +23,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Writes elements to all destinations of the task's next chunk.
 ///
-/// stays: true if it is already in the own output, where peers may be reading it
+/// stays: true if it is already in this rank's output, where peers may be reading it
 template <class T, transport Transport, class Row>
 BLINK_HOST_DEVICE void scatter_row(Transport const transport, tree_task const& here,
                                    call_buffers<T> const& buffers, Row& row,
@@ -83,8 +83,8 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
   });
 }
 
-/// True if the task's next chunk only passes on data that is already in the own output, where peers
-/// may be reading it.
+/// True if the task's next chunk only passes on data that is already in this rank's output, where
+/// peers may be reading it.
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE bool chunk_stays(Transport const transport, tree_task const& here,
                                                  call_buffers<T> const& buffers) {
@@ -94,8 +94,8 @@ template <class T, transport Transport>
              buffers.output + here.output_begin + chunk_offset(here);
 }
 
-/// Moves a row of the task's next chunk: combines own input and arrivals in that order, and writes
-/// to output and peers.
+/// Moves a row of the task's next chunk: combines this rank's input and arrivals in that order, and
+/// writes to output and peers.
 ///
 /// stays: `chunk_stays`
 ///
