@@ -113,7 +113,6 @@ TYPED_TEST_P(message_channel_conformance, messages_of_a_tag_match_in_order) {
     }
     for (std::size_t k = 0; on.rank() == 0 && k < messages; ++k) {
       on.receive(data[k].data(), data[k].size(), 1, 3, requests[k]);
-      EXPECT_EQ(requests[k].is_pending(), !on.is_done(requests[k]));
     }
     for (std::size_t k = 0; k < messages; ++k) {
       ASSERT_TRUE(this->ends(on, requests[k])) << k;

@@ -31,7 +31,7 @@ class thread_network {
       : ranks_(ranks), is_cut_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
-    groups_.push_back(std::make_unique<group>(std::move(all)));
+    whole_ = groups_.emplace_back(std::make_unique<group>(std::move(all))).get();
   }
 
   /// Ends the connection between two ranks. Their messages that wait for a receive of the peer, and
@@ -107,6 +107,7 @@ class thread_network {
   int ranks_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<group>> groups_;
+  group* whole_ = nullptr;                 // all ranks
   std::vector<std::atomic<bool>> is_cut_;  // by the two ranks
 };
 
@@ -128,7 +129,7 @@ class thread_channel {
 
   /// Pre: the network outlives the channel.
   thread_channel(thread_network& network, int rank)
-      : network_(&network), group_(network.groups_.front().get()), rank_(rank) {}
+      : network_(&network), group_(network.whole_), rank_(rank) {}
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int rank_count() const { return static_cast<int>(group_->members.size()); }
