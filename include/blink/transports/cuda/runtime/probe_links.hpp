@@ -119,7 +119,7 @@ template <device_runtime Devices>
 /// The machine without the routes that lose data in one of the directions. One direction is enough,
 /// because flags and credits go the other way. If such a route is a direct link, that link is
 /// removed. If it leads over switches or processors, one of its links is removed: the one that the
-/// fewest other routes use (see `without_ways`).
+/// fewest other routes use (see `without_routes`).
 ///
 /// Copy engines go through memory of the host if the driver refuses a route (`reaches`). For copy
 /// engines, leave such probes out.
@@ -136,7 +136,7 @@ template <device_runtime Devices>
     names += " " + std::to_string(probe.from) + "-" + std::to_string(probe.to) +
              (probe.reaches ? "" : " (refused)");
   }
-  auto result = without_ways(machine, lost);
+  auto result = without_routes(machine, lost);
   try {
     require_connected(result);
   } catch (input_error const& why) {
