@@ -303,14 +303,14 @@ class shim {
   /// Handles the end of a program's communicator. It may run inside another call of the library,
   /// and other ranks may free theirs later and in another order.
   static int on_free(MPI_Comm, int, void* value, void*) {
-    auto& host_comm = the();
-    std::lock_guard const lock(host_comm.mutex_);
-    ++host_comm.freed_;
-    for (auto& one : host_comm.living_) {
+    auto& loaded = the();
+    std::lock_guard const lock(loaded.mutex_);
+    ++loaded.freed_;
+    for (auto& one : loaded.living_) {
       if (one.get() != value) continue;
-      host_comm.leave(std::move(one));
-      one = std::move(host_comm.living_.back());
-      host_comm.living_.pop_back();
+      loaded.leave(std::move(one));
+      one = std::move(loaded.living_.back());
+      loaded.living_.pop_back();
       break;
     }
     return MPI_SUCCESS;
@@ -388,7 +388,7 @@ class freeing {
 
 inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   inside const guard;
-  auto& host_comm = the();
+  auto& loaded = the();
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   bool reports = false;
@@ -397,22 +397,22 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   } catch (blink::input_error const&) {  // reported when it was first read
   }
   for (std::size_t k = 0; k < entry_names.size() && reports; ++k) {
-    if (host_comm.calls_[k][0] + host_comm.calls_[k][1] == 0) continue;
+    if (loaded.calls_[k][0] + loaded.calls_[k][1] == 0) continue;
     std::fprintf(stderr, "blink: MPI_%s: %llu calls through blink, %llu by the library\n",
-                 entry_names[k], static_cast<unsigned long long>(host_comm.calls_[k][1]),
-                 static_cast<unsigned long long>(host_comm.calls_[k][0]));
+                 entry_names[k], static_cast<unsigned long long>(loaded.calls_[k][1]),
+                 static_cast<unsigned long long>(loaded.calls_[k][0]));
   }
-  if (reports && host_comm.communicators_[0] + host_comm.communicators_[1] > 0) {
+  if (reports && loaded.communicators_[0] + loaded.communicators_[1] > 0) {
     std::fprintf(stderr, "blink: %llu communicators in shared memory, %llu over messages\n",
-                 static_cast<unsigned long long>(host_comm.communicators_[1]),
-                 static_cast<unsigned long long>(host_comm.communicators_[0]));
+                 static_cast<unsigned long long>(loaded.communicators_[1]),
+                 static_cast<unsigned long long>(loaded.communicators_[0]));
   }
-  host_comm.is_over_ = true;
-  ++host_comm.freed_;
-  for (auto& one : host_comm.living_) host_comm.leave(std::move(one));
-  host_comm.living_.clear();
-  while (host_comm.end_what_can_end(), host_comm.is_any_leaving_) std::this_thread::yield();
-  if (host_comm.own_ != MPI_COMM_NULL) PMPI_Comm_free(&host_comm.own_);
+  loaded.is_over_ = true;
+  ++loaded.freed_;
+  for (auto& one : loaded.living_) loaded.leave(std::move(one));
+  loaded.living_.clear();
+  while (loaded.end_what_can_end(), loaded.is_any_leaving_) std::this_thread::yield();
+  if (loaded.own_ != MPI_COMM_NULL) PMPI_Comm_free(&loaded.own_);
   return MPI_SUCCESS;
 }
 

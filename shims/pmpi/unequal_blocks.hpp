@@ -53,19 +53,19 @@ inline own_blocks with_a_copy(own_blocks own, std::vector<std::byte>& copy) {
 inline bool exchange_blocks(attached& here, own_blocks const& own) {
   std::size_t const room = here.room().bytes();
   auto const ranks = static_cast<std::size_t>(here.ranks());
-  auto const host_comm = static_cast<std::size_t>(here.rank());
+  auto const own_rank = static_cast<std::size_t>(here.rank());
   std::size_t const numbers = 1 + 2 * ranks;  // is_odd, sizes to send, sizes to receive
   std::size_t const each = numbers * sizeof(std::uint64_t) + room;
   std::vector<std::uint64_t> mine(numbers, 0);
   std::vector<std::byte> all(ranks * each);
   mine[0] = own.is_odd ? 1 : 0;
-  std::byte* const record = all.data() + host_comm * each;
+  std::byte* const record = all.data() + own_rank * each;
   std::size_t eager = 0;
   for (std::size_t peer = 0; peer < ranks && !own.is_odd; ++peer) {
     auto const& block = own.sends[peer];
     mine[1 + peer] = block.count;
     mine[1 + ranks + peer] = own.receives[peer].count;
-    if (peer == host_comm || block.count == 0) continue;
+    if (peer == own_rank || block.count == 0) continue;
     if (block.count <= room - eager) {
       std::memcpy(record + each - room + eager, own.input + block.begin, block.count);
       eager += block.count;
@@ -122,9 +122,9 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
   for (std::size_t from = 0; from < ranks; ++from) {
     auto const& block = own.receives[from];
     if (block.count == 0) continue;
-    auto const* data = from == host_comm ? own.input + own.sends[host_comm].begin
+    auto const* data = from == own_rank ? own.input + own.sends[own_rank].begin
                                          : all.data() + (from + 1) * each - room;
-    for (std::size_t to = 0; to < host_comm && from != host_comm; ++to) {
+    for (std::size_t to = 0; to < own_rank && from != own_rank; ++to) {
       if (to != from) data += number(from, 1 + to);
     }
     std::memcpy(own.output + block.begin, data, block.count);

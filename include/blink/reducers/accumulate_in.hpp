@@ -45,15 +45,15 @@ struct widened {
   Operation operation;
 };
 
-/// `widened` with partial results rounded to `Wire` on links.
-template <class Accumulator, class Wire, class Operation>
+/// `widened` with partial results rounded to `Sent` on links.
+template <class Accumulator, class Sent, class Operation>
 struct widened_when_sent : widened<Accumulator, Operation> {
   using typename widened<Accumulator, Operation>::total_type;
 
-  BLINK_HOST_DEVICE constexpr Wire send(total_type const& total) const {
-    return static_cast<Wire>(total);
+  BLINK_HOST_DEVICE constexpr Sent send(total_type const& total) const {
+    return static_cast<Sent>(total);
   }
-  BLINK_HOST_DEVICE constexpr total_type recv(Wire const& sent) const {
+  BLINK_HOST_DEVICE constexpr total_type recv(Sent const& sent) const {
     return static_cast<total_type>(sent);
   }
 };
@@ -72,13 +72,13 @@ template <class Accumulator, class Operation>
   return detail::widened<Accumulator, Operation>{operation};
 }
 
-/// Combines numbers in a wider type and rounds partial results to `Wire` on links. That halves the
+/// Combines numbers in a wider type and rounds partial results to `Sent` on links. That halves the
 /// bytes, and costs one rounding for each inner rank between a leaf and the root.
-template <class Accumulator, class Wire, class Operation>
+template <class Accumulator, class Sent, class Operation>
   requires(reducer_for<Operation, Accumulator> &&
-           std::is_constructible_v<Wire, accumulator_t<Operation, Accumulator>>)
+           std::is_constructible_v<Sent, accumulator_t<Operation, Accumulator>>)
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto accumulate_in(Operation const& operation) {
-  return detail::widened_when_sent<Accumulator, Wire, Operation>{{operation}};
+  return detail::widened_when_sent<Accumulator, Sent, Operation>{{operation}};
 }
 
 static_assert(reducer_for<decltype(accumulate_in<float>(sum{})), bfloat16>);

@@ -159,9 +159,9 @@ class process_parts final : public failure_detector {
 /// Data crosses in slots of shared memory. Waiting ranks detect the death of a rank within
 /// milliseconds. The memory is freed with the last process in any case.
 ///
-/// Link: the transport. `slot_transport` takes any buffers. `direct_transport` avoids copies if all
-///       buffers lie in shared memory (`allocate`, `registered_memory`). `shaped_transport` is as
-///       slow as the links of the schedule.
+/// Transport: `slot_transport` takes any buffers. `direct_transport` avoids copies if all buffers
+///            lie in shared memory (`allocate`, `registered_memory`). `shaped_transport` is as slow
+///            as the links of the schedule.
 template <transport Transport = slot_transport>
 class basic_process_communicator : public communicator_base<basic_process_communicator<Transport>>,
                                    public shared_memory_communicator<Transport, lone_thread> {

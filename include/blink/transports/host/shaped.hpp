@@ -17,8 +17,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// The sender stamps each message with the time of its arrival (`stamp_message`) and continues. The
 /// receiver waits for that time. Both are on one host and read its clock.
 ///
-/// Link: passes on copies, and has `connection_at(connection)`, whose memory for times both ends
-///       share, and `latency_nanoseconds()`
+/// Transport: passes on copies. It has `latency_nanoseconds()` and `connection_at(connection)`, whose
+///            memory for times both ends share
 template <transport Transport>
 class shaped : public Transport {
   static_assert(!reaching_transport<Transport>,
