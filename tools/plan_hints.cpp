@@ -36,7 +36,7 @@ void add_hint_options(CLI::App& command, hint_options& options) {
   command.add_option("--hints", options.file,
                      "restrict the plan as this JSON file says: limits on trees and heights,\n"
                      "forbidden and required links, switches, shares, symmetries");
-  command.add_option("--max-trees", options.max_trees, "at most so many trees in all")
+  command.add_option("--max-trees", options.max_trees, "the largest number of trees in all")
       ->check(positive_number());
   command.add_option("--max-height", options.max_height, "no tree higher than this")
       ->check(positive_number());
@@ -44,14 +44,14 @@ void add_hint_options(CLI::App& command, hint_options& options) {
                      "weights are multiples of this, such as 25 or 25/3");
   command
       .add_option("--trees-per-root", options.trees_per_root,
-                  "all_gather, reduce_scatter: so many trees of equal weight at each rank")
+                  "all_gather, reduce_scatter: this many trees of equal weight at each rank")
       ->check(positive_number());
   command.add_flag("--balance-switches", options.balance_switches,
                    "where switches let more out than in and cannot copy, plan on what balances\n"
                    "them; rate/bound says what that costs at most");
   command
       .add_option("--frontier", options.frontier,
-                  "instead: the rate with 1, 2, ... up to so many trees a root, where it grows")
+                  "instead: the rate with 1, 2, ... up to this many trees a root, where it grows")
       ->check(positive_number());
 }
 

@@ -123,7 +123,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
     auto const& block = own.receives[from];
     if (block.count == 0) continue;
     auto const* data = from == own_rank ? own.input + own.sends[own_rank].begin
-                                         : all.data() + (from + 1) * each - room;
+                                        : all.data() + (from + 1) * each - room;
     for (std::size_t to = 0; to < own_rank && from != own_rank; ++to) {
       if (to != from) data += number(from, 1 + to);
     }

@@ -17,8 +17,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// The sender stamps each message with the time of its arrival (`stamp_message`) and continues. The
 /// receiver waits for that time. Both are on one host and read its clock.
 ///
-/// Transport: passes on copies. It has `latency_nanoseconds()` and `connection_at(connection)`, whose
-///            memory for times both ends share
+/// Transport: passes on copies. It has `latency_nanoseconds()`, and `connection_at(connection)` in
+///            memory that both ends share.
 template <transport Transport>
 class shaped : public Transport {
   static_assert(!reaching_transport<Transport>,
