@@ -27,7 +27,8 @@ struct check_report {
 
 /// Checks a plan against a machine from their definitions alone.
 ///
-/// It shares no code with any planner, so that neither can hide the other's mistake. It checks that
+/// The check shares no code with the planners, so that neither can hide the other's mistake. It
+/// verifies that
 /// - the ranks exist;
 /// - every path runs over links of the machine, through switches and member ranks;
 /// - each phase of each tree spans all ranks, or its members, without a cycle;

@@ -219,13 +219,13 @@ struct symbolic_queue {
   std::deque<contributions> chunks = {};
 };
 
-/// The work of one node in one direction of a tree: it adds arriving chunks to its own contribution
-/// and sends the sum.
+/// The work of one node in one direction of a tree. The node adds arriving chunks to its own
+/// contribution and sends the sum.
 struct symbolic_task {
   std::vector<symbolic_queue*> in = {};
   std::vector<symbolic_queue*> out = {};
   contributions own = {};
-  std::vector<contributions> done = {};  ///< the chunks so far
+  std::vector<contributions> done = {};  ///< by chunk: the sum
 
   /// Handles the next chunk if all queues allow it.
   bool advance() {
@@ -290,7 +290,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   if (spreads && !reduces) down[root].own[root] = 1;
   symbolic_queue no_sender;
   for (std::size_t i = 0; i < down.size(); ++i) {
-    if (i != root && down[i].in.empty()) down[i].in.push_back(&no_sender);  // waits without end
+    if (i != root && down[i].in.empty()) down[i].in.push_back(&no_sender);  // never sends
   }
   for (bool progress = true; progress;) {
     progress = false;
@@ -314,7 +314,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
     if (spreads) require_end(down[rank], "broadcast");
   }
   for (std::size_t rank = 0; rank < n; ++rank) {
-    if (!spreads && rank != root) continue;  // it gets no result
+    if (!spreads && rank != root) continue;  // this rank gets no result
     auto const& values = (spreads ? down : up)[rank].done;
     for (std::size_t chunk = 0; chunk < values.size(); ++chunk) {
       for (std::size_t i = 0; i < n; ++i) {
