@@ -19,17 +19,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Parameters of time besides the links. The defaults are of the order of GPUs that reach each
-/// other's memory; measure your own.
+/// The times of the cost model that the links do not give. The defaults have the magnitude of GPUs
+/// that reach each other's memory; measure your own machine.
 struct cost_parameters {
-  double start_seconds = 5e-6;        ///< once: to launch
+  double start_seconds = 5e-6;        ///< once for a call: to launch
   double step_seconds = 2e-6;         ///< for each chunk and tree edge: to wait, signal and begin
   double smallest_chunk_bytes = 512;  ///< no smaller chunk is worth a step
-  double largest_chunk_bytes = 1 << 24;  ///< what an inbox holds
-  double bytes_per_unit = 0;  ///< rate of one unit of capacity, bytes per second; 0: by its name
+  double largest_chunk_bytes = 1 << 24;  ///< the room of a slot
+  double bytes_per_unit = 0;  ///< bytes per second of one capacity unit; 0: from its name
 };
 
-/// The cost of the first chunk on one path to and from the root: `seconds`, and `seconds_per_byte`
+/// The cost of the first chunk on one path to and from the root: `seconds`, plus `seconds_per_byte`
 /// for each byte of the chunk.
 struct path_cost {
   double seconds = 0;
@@ -39,7 +39,7 @@ struct path_cost {
 /// The costs of one tree.
 struct tree_cost {
   double share = 0;                    ///< of the buffer
-  std::vector<path_cost> paths;        ///< each longer than all others in one respect
+  std::vector<path_cost> paths;        ///< root to leaf; none exceeds another in both respects
   double edge_seconds_per_byte = 0;    ///< of its slowest edge, alone
   double shared_seconds_per_byte = 0;  ///< while all trees are busy
 };
@@ -59,7 +59,7 @@ struct predicted_time {
 
 namespace detail {
 
-/// Drops the paths that are not longer than another path in both respects.
+/// Drops each path for which another one is at least as long in both respects.
 inline void keep_longest(std::vector<path_cost>& paths) {
   std::sort(paths.begin(), paths.end(), [](path_cost const& a, path_cost const& b) {
     return std::pair(b.seconds, b.seconds_per_byte) < std::pair(a.seconds, a.seconds_per_byte);
@@ -127,7 +127,9 @@ struct crossing {
   return hops;
 }
 
-/// The sums of hops on the paths between the root and the leaves. `hop` is the first of the tree's.
+/// The costs of the paths from the root to the leaves, each the sum of its hops.
+///
+/// hop: costs of `edges`, in the same order
 [[nodiscard]] inline std::vector<path_cost> path_costs(std::vector<phase_edge> const& edges,
                                                        path_cost const* hop) {
   std::map<int, path_cost> to_end;  // by far end; nearer edges come first
@@ -159,8 +161,8 @@ struct crossing {
 
 /// The candidates for the best number of chunks of one tree, not rounded.
 ///
-/// These are the numbers where the derivative of `seconds_of` vanishes, and the number where the
-/// interval changes from one edge's to that of all trees.
+/// They are the numbers where the derivative of `seconds_of` vanishes. Another one is where the
+/// slowest edge and all trees together take equally long for a chunk.
 [[nodiscard]] inline std::vector<double> good_chunk_counts(tree_cost const& tree,
                                                            cost_parameters const& parameters,
                                                            double bytes) {
@@ -191,8 +193,7 @@ struct crossing {
 ///     T(c) = (ceil(S / c) + h - 1) (a + c / b),   best c = sqrt(a b S / (h - 1)).
 ///
 /// The plan ends with its last tree, and not before the busiest link is done. Small messages are
-/// one chunk: latency decides first, then height. The time of large messages
-/// approaches size / rate.
+/// one chunk: latency decides first, then height. Large messages approach the time size / rate.
 ///
 /// Source: the alpha-beta model: R. Hockney, "The communication challenge for MPP", Parallel
 ///         Computing 20, 1994.

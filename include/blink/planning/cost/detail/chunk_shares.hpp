@@ -51,7 +51,7 @@ struct chunk_part {
   return result;
 }
 
-/// The number of chunks of each tree, and the rate that they give.
+/// The number of chunks of each tree, and the rate that these numbers give.
 struct chunk_shares {
   std::int64_t of_part = 0;         ///< chunks of each part
   std::vector<std::int64_t> count;  ///< by tree; 0: too light, left out
@@ -77,8 +77,8 @@ class chunk_rounding {
 
   [[nodiscard]] std::vector<chunk_part> const& parts() const { return parts_; }
 
-  /// Returns exact shares if they need at most `most` chunks in a part, else the fastest of those
-  /// with fewer.
+  /// Returns exact shares if they need at most `most` chunks in a part. Otherwise returns the
+  /// fastest shares with at most `most` chunks.
   ///
   /// Each number of chunks is tried and rounded by largest remainders. Among equally fast numbers,
   /// the smallest wins.
@@ -99,7 +99,8 @@ class chunk_rounding {
     return sum;
   }
 
-  /// The least number of chunks with a whole number for each tree; nothing if it exceeds `most`.
+  /// The least number of chunks in a part at which every tree has a whole number; nothing if it
+  /// exceeds `most`.
   [[nodiscard]] std::optional<std::int64_t> exact_part(std::int64_t most) const {
     std::int64_t result = 1;
     for (auto const& part : parts_) {
