@@ -26,7 +26,7 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// The machine with capacities that count how many trees of weight 1 / `scale` steps fit on a link.
+/// The machine with capacities that count the trees of weight 1 / `scale` steps that fit on a link.
 /// Links on which none fits are gone.
 [[nodiscard]] inline topology in_whole_trees(topology machine, rational const& scale) {
   machine.steps_per_unit = 1;
@@ -38,9 +38,8 @@ namespace detail {
   return machine;
 }
 
-/// True if k trees for each share of 1 fit, each of the weight 1 / `scale` steps. Where whole trees
-/// leave a switch with more ways out than in, only if it balances without those that are not
-/// needed.
+/// True if k trees for each share of 1 fit, each of the weight 1 / `scale` steps. If whole trees
+/// give a switch egress excess, they fit only if the switch balances without that excess.
 [[nodiscard]] inline bool trees_fit(topology const& machine, rational const& scale, std::int64_t k,
                                     std::vector<std::int64_t> const& shares) {
   auto const whole = in_whole_trees(machine, scale);
@@ -73,8 +72,8 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
   }
 }
 
-/// The smallest scale at which k trees for each share of 1 fit. Only where a link's capacity times
-/// the scale is whole does anything change, so these scales are searched, link by link.
+/// The smallest scale at which k trees for each share of 1 fit. The answer changes only at scales
+/// that make a link's capacity times the scale whole; these are searched link by link.
 [[nodiscard]] inline rational least_scale(topology const& machine, std::int64_t k,
                                           rational const& best_rate,
                                           std::vector<std::int64_t> const& shares) {
@@ -83,7 +82,7 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
   for (auto const& l : machine.links) capacities.insert(l.capacity);
   for (auto const s : shares) all += s;
   auto const floor_of = [](rational const& r) { return r.numerator() / r.denominator(); };
-  rational const least = rational(k) / best_rate;  // cuts allow no less
+  rational const least = rational(k) / best_rate;  // cuts allow nothing less
   if (trees_fit(machine, least, k, shares)) return least;
   // With this scale every link has room for all trees, and whole multiples keep switches balanced.
   rational best = floor_of(rational(k) * all / *capacities.begin()) + 1;
@@ -105,16 +104,16 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
 /// Plans all-gather or reduce-scatter with k trees of equal weight at each rank (k times its share,
 /// with unequal shares), at the highest rate that such plans have.
 ///
-/// With the weight 1/U of a tree, floor(U b) trees fit on a link of capacity b. The smallest U at
-/// which the trees fit is searched, and the trees are packed into these whole capacities. Some may
-/// be equal, and are joined.
+/// With the weight 1/U of a tree, floor(U b) trees fit on a link of capacity b. A search finds the
+/// smallest U at which the trees fit; the trees are then packed into these whole capacities. Equal
+/// trees are joined.
 ///
-/// shares: by rank, in the order of the machine's ranks; empty: equal ones.
+/// shares: by rank, in the order of the machine's ranks; empty: equal.
 /// Source: L. Zhao et al., "ForestColl", 2024 (fixed k).
 /// Time:   O(capacities * log) times `all_gather_rate`, then as all-gather by `plan_direct`.
-/// Post:   `bound` and `proof` are those without the restriction, so rate / bound says what it
-///         costs. Behind switches whose routes need parts of trees a rank may have more trees,
-///         lighter ones of the same sum.
+/// Post:   `bound` and `proof` are those without the restriction, so rate / bound shows its cost.
+///         Behind switches whose routes need parts of trees, a rank may have more and lighter trees
+///         of the same sum.
 /// Throws: as `plan_shares`; precondition_error unless k >= 1.
 [[nodiscard]] inline plan plan_fixed_trees(topology const& machine, plan_request const& request,
                                            std::int64_t k, std::vector<std::int64_t> shares = {}) {
@@ -136,8 +135,8 @@ struct tree_count_rate {
   rational rate;
 };
 
-/// The numbers of trees a root, up to `most`, that are faster than all smaller numbers; up to the
-/// first that reaches the optimum. (More trees are not always faster.)
+/// The numbers of trees for each root, up to `most`, that are faster than all smaller numbers. The
+/// list ends with the first number that reaches the optimum. (More trees are not always faster.)
 ///
 /// Time:   `most` times the search of `plan_fixed_trees`, without packing.
 /// Throws: as `plan_fixed_trees`.

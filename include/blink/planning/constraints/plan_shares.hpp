@@ -21,7 +21,7 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// A plan without trees that names the shares, unless they are equal, and has the bound.
+/// A plan without trees that has the bound, and the shares unless they are equal.
 [[nodiscard]] inline plan plan_of_shares(topology const& machine, plan_request const& request,
                                          std::vector<std::int64_t> const& shares) {
   plan result = empty_plan(machine, request);
@@ -36,8 +36,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans all-gather or reduce-scatter where ranks root unequal parts of the buffer, optimally, on
-/// any machine: so many arborescences at each rank as its share demands.
+/// Plans all-gather or reduce-scatter with unequal shares of the ranks, optimally on any machine.
+/// Each rank roots arborescences of a total weight in proportion to its share.
 ///
 /// shares: by rank, in the order of the machine's ranks; a rank with 0 roots nothing.
 /// Source: L. Zhao et al., "ForestColl", 2024; Edmonds 1973.

@@ -29,7 +29,7 @@ inline constexpr int hints_format = 1;
 
 namespace detail {
 
-/// A map from node ids, which are keys and so text in JSON, to integers.
+/// Reads a map from node ids to integers. JSON keys are text, so the ids are text there.
 [[nodiscard]] inline std::map<int, int> read_id_map(plan_reader const& read,
                                                     nlohmann::json const& value,
                                                     std::string const& where) {
@@ -48,8 +48,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Reads constraints of a plan from JSON. Unlike in plan files, an unknown key is an error, because
-/// a misspelt hint would be ignored.
+/// Reads constraints of a plan from JSON. Unlike in plan files, an unknown key is an error;
+/// otherwise a misspelt hint would be ignored.
 ///
 /// file: the name to show in errors.
 /// Throws: input_error with the line (malformed text) or the field, and what was expected.

@@ -27,7 +27,7 @@ namespace detail {
   return std::to_string(link.first) + " -> " + std::to_string(link.second);
 }
 
-/// Sums of capacities between nodes, by ids.
+/// Sums of capacities between nodes, by (from, to) node ids.
 [[nodiscard]] inline std::map<std::pair<int, int>, std::int64_t> capacities_by_ids(
     topology const& machine) {
   std::map<std::pair<int, int>, std::int64_t> result;
@@ -38,8 +38,9 @@ namespace detail {
   return result;
 }
 
-/// Throws input_error unless the map permutes the machine's nodes, keeping kinds and capacities.
-/// machine: without `forbidden` links; `forwarding_ranks` forward in it.
+/// Throws input_error unless the map permutes the machine's nodes and keeps kinds and capacities.
+///
+/// machine: without the `forbidden` links; the `forwarding_ranks` are switches in it
 inline void expect_symmetry(topology const& machine, std::map<int, int> const& symmetry,
                             std::set<std::pair<int, int>> const& forbidden,
                             std::vector<int> const& forwarding_ranks, std::string const& where) {
@@ -82,8 +83,8 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
 
 }  // namespace detail
 
-/// The machine within the constraints of the request: forwarding ranks are switches, forbidden
-/// links are gone. Nodes keep their ids and positions.
+/// The machine within the constraints of the request. Forwarding ranks are switches in it, and
+/// forbidden links are gone. Nodes keep their ids and positions.
 ///
 /// Throws: input_error that names an unknown node or link, or two constraints that contradict each
 ///         other.

@@ -29,7 +29,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The rate that remains with a restriction and all before it.
+/// The rate that remains with a restriction and all restrictions before it.
 struct restriction_step {
   std::string restriction;  ///< in words; "none" for the first
   rational rate;            ///< of the best plan found
@@ -39,7 +39,7 @@ struct restriction_step {
 /// A plan that respects constraints, and what each of them costs.
 struct restricted_plan {
   blink::plan plan;
-  std::vector<restriction_step> steps;  ///< the first without restrictions, the last the plan's
+  std::vector<restriction_step> steps;  ///< the first: without restrictions; the last: the plan's
 };
 
 namespace detail {
@@ -57,7 +57,7 @@ namespace detail {
   return result;
 }
 
-/// In words, but for the height.
+/// The restrictions of shape in words, except the height.
 [[nodiscard]] inline std::string shape_in_words(plan_constraints const& options) {
   std::vector<std::string> parts;
   if (options.weight_unit) parts.push_back("weight_unit " + options.weight_unit->to_text());
@@ -71,8 +71,9 @@ namespace detail {
   return result;
 }
 
-/// The best plan with a shape; adds to `steps`. `splittable`: the machine, or as much of it as
-/// makes its switches split.
+/// The best plan with a shape; appends to `steps`.
+///
+/// splittable: the machine, or the part of its capacity with which its switches split
 [[nodiscard]] inline plan shaped_plan(topology const& machine, topology const& splittable,
                                       shaped_request const& wanted, plan free,
                                       std::vector<restriction_step>& steps) {
@@ -101,7 +102,7 @@ namespace detail {
     }
     try {
       candidates.push_back(plan_unrestricted(machine, other));
-    } catch (planning_error const&) {  // it plans direct links only
+    } catch (planning_error const&) {  // the planner `blink` plans direct links only
     }
   }
   if (!done) {
@@ -110,7 +111,7 @@ namespace detail {
       auto bound = steps.back().bound;
       if (reached.bound && *reached.bound > 0) bound = std::min(bound, *reached.bound);
       steps.push_back({"max_height " + std::to_string(*options.max_height), reached.rate, bound});
-    } else {  // lower trees, if they are as good
+    } else {  // trees of smaller height, if they are as good
       auto lower = wanted;
       lower.request.constraints.max_height = max_height(free);
       add_packed_plan(machine, lower, free, candidates);
@@ -141,28 +142,29 @@ namespace detail {
     steps.push_back({words, best->rate, steps.back().bound});
   }
   if (has_one_root(wanted.request.collective) &&
-      best->trees.front().root != free.trees.front().root) {  // bound and proof are of one root
+      best->trees.front().root != free.trees.front().root) {  // bound and proof depend on the root
     auto from_there = wanted;
     from_there.request.root = best->trees.front().root;
     free = free_plan(machine, from_there);
   }
   free.trees = best->trees;
   free.rate = best->rate;
-  return free;  // with its bound and proof, which hold for every plan from that root
+  return free;  // its bound and proof hold for every plan from that root
 }
 
 }  // namespace detail
 
-/// Plans as `make_plan` within the constraints of the request, and reports what each of them costs.
+/// Plans as `make_plan` within the constraints of the request, and reports the cost of each
+/// constraint.
 ///
 /// Forbidden links and forwarding ranks change the machine. The plan is as good as without
-/// constraints on that machine. Plans with shares or with k trees a root are optimal. Plans with a
-/// weight unit are optimal for all collectives but all_reduce, if heights do not matter.
+/// constraints on that machine. Plans with shares or with k trees for each root are optimal. Plans
+/// with a weight unit are optimal for all collectives but all_reduce, if heights do not matter.
 ///
 /// max_height: a linear program over trees of that height gives the best rate, proven for up to
 ///             `shallow_arborescences_exact` ranks.
-/// max_trees, and all other combinations: the plan is the best that a search finds. Its distance
-///             from `bound` is at most what the restriction costs.
+/// max_trees, and all other combinations: the plan is the best that a search finds. The restriction
+///             costs at most the difference between the plan's rate and `bound`.
 ///
 /// Source: column generation over trees: F. Barahona, "Packing spanning trees", Math. of Operations
 ///         Research 20, 1995; few trees by relaxation: Wang et al., "Blink", MLSys 2020.
@@ -195,7 +197,7 @@ namespace detail {
                       " has its own trees; limits on trees and shares need the planner exact");
   }
   restricted_plan result;
-  // The planner exact needs forward collectives. Other planners have no shape to keep.
+  // The planner `exact` needs forward collectives. Other planners have no shape to keep.
   auto const planned = [&](topology const& on, auto const& make) {
     auto const with = [&](topology const& forward, plan_request const& as) {
       wanted.request = as;

@@ -28,14 +28,14 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 struct bundle_packing {
   std::vector<std::pair<packing_column, rational>> columns;
   rational rate;               ///< sum of the weights
-  rational bound;              ///< no packing of the oracle's columns has more; 0: not known
-  std::vector<double> prices;  ///< by row, as good as known
+  rational bound;              ///< no packing of the oracle's columns is faster; 0: not known
+  std::vector<double> prices;  ///< by row; the best that are known
 };
 
 /// A solution of the simplex method as a packing. Weights that have no exact value within 61 bits
 /// are rounded down to small fractions.
 [[nodiscard]] inline bundle_packing packing_of(simplex_solution const& solution) {
-  constexpr std::int64_t parts = 5040;  // of a step: divided by all numbers up to 10
+  constexpr std::int64_t parts = 5040;  // of a step; a multiple of all numbers up to 10
   bundle_packing result;
   bool const exact = solution.stopped_because == simplex_stop::optimal;
   if (exact || solution.stopped_because == simplex_stop::optimal_prices) {
@@ -64,10 +64,9 @@ struct bundle_packing {
 
 /// Chooses few bundles, or bundles with weights that are multiples of a unit.
 ///
-/// A packing of few bundles is made from one of many by leaving out, one after the other, what
-/// costs least; by exchanging one bundle at a time for a cheap one; and by an integer program over
-/// simple weights. Each choice gets the best weights by a linear program. The best found is
-/// returned.
+/// A packing of few bundles is searched in three ways: leaving out the bundle that costs least, one
+/// after the other; exchanging one bundle at a time for a cheap one; an integer program over simple
+/// weights. A linear program gives each choice its best weights. The result is the best choice.
 class bundle_selection {
  public:
   bundle_selection(std::vector<std::int64_t> capacity, bundle_oracle& oracle, bundle_packing best,
@@ -76,7 +75,7 @@ class bundle_selection {
     if (whole_.prices.size() != capacity_.size()) whole_.prices.assign(capacity_.size(), 1.0);
   }
 
-  /// At most `most` bundles. Nothing in it only if there is no bundle at all.
+  /// A packing of at most `most` bundles; empty only if no bundle exists.
   [[nodiscard]] bundle_packing few(std::size_t most) {
     if (whole_.columns.size() <= most) return whole_;
     best_ = {};
@@ -103,7 +102,7 @@ class bundle_selection {
     return best_;
   }
 
-  /// The columns of random packings, and all that were known before.
+  /// The columns of random packings, and all columns known before.
   [[nodiscard]] std::vector<packing_column> random_pool() {
     fill_pool();
     std::vector<packing_column> result;
@@ -111,7 +110,7 @@ class bundle_selection {
     return result;
   }
 
-  /// Weights that are multiples of `unit` (in capacity steps), at most `most` bundles.
+  /// A packing of at most `most` bundles whose weights are multiples of `unit` (in capacity steps).
   [[nodiscard]] bundle_packing in_units(rational const& unit, std::size_t most) {
     best_ = {};
     std::vector<std::int64_t> room;
@@ -128,7 +127,7 @@ class bundle_selection {
     auto const ceiling = (whole_.bound > rational(0) ? whole_.bound : whole_.rate) / unit;
     auto const highest = ceiling.numerator() / ceiling.denominator();
     auto const pool = pool_set();
-    // Where the unit is small beside what may still be gained, not every number of units is tried.
+    // If the unit is small compared with the possible gain, some numbers of units are skipped.
     auto const now = best_.rate / unit;
     auto const step = 1 + (highest - now.numerator() / now.denominator()) / most_tries;
     for (auto wanted = highest; unit * wanted >= best_.rate && wanted > 0; wanted -= step) {
@@ -147,8 +146,8 @@ class bundle_selection {
 
  private:
   static constexpr int starts = 6;
-  static constexpr std::int64_t largest_parts = 4;  // of a capacity step, as unit of weights
-  static constexpr std::int64_t most_tries = 64;    // of searches, each with this limit:
+  static constexpr std::int64_t largest_parts = 4;  // of a capacity step, for the unit of weights
+  static constexpr std::int64_t most_tries = 64;    // searches, each with the limit below
   static constexpr std::size_t node_limit = 8'000;
   static constexpr std::size_t largest_pool = 400;
 
@@ -218,7 +217,8 @@ class bundle_selection {
     }
   }
 
-  /// The capacities in parts of their greatest common step; nothing if that is not simple.
+  /// The capacities in parts of their greatest common divisor; empty if the rate is too many of
+  /// them.
   std::vector<std::int64_t> room_in(std::int64_t parts) const {
     constexpr std::int64_t most_units = 64;
     std::int64_t step = 0;
@@ -229,7 +229,8 @@ class bundle_selection {
     return room;
   }
 
-  /// Weights in parts of the greatest common step of the capacities; then the best weights.
+  /// Searches weights in parts of the capacities' greatest common divisor; each choice then gets
+  /// its best weights.
   void few_in_units(std::size_t most, std::int64_t parts) {
     auto const room = room_in(parts);
     if (room.empty()) return;
@@ -250,8 +251,8 @@ class bundle_selection {
     }
   }
 
-  /// Random packings that fill the room step by step with bundles that are cheap for prices which
-  /// rise as room gets scarce.
+  /// A random packing. It fills the room step by step with cheap bundles; prices rise as room gets
+  /// scarce.
   std::vector<std::pair<packing_column, std::int64_t>> random_packing(
       std::vector<std::int64_t> const& room) {
     std::vector<std::pair<packing_column, std::int64_t>> result;
@@ -303,7 +304,8 @@ class bundle_selection {
     return least;
   }
 
-  /// Known bundles, one after the other the one that fits most often into what is left.
+  /// At most `most` known bundles, chosen greedily: each fits most often into the room that is
+  /// left.
   std::vector<packing_column> widest(std::size_t most) const {
     std::vector<packing_column> result;
     auto left = capacity_;
@@ -323,7 +325,7 @@ class bundle_selection {
     return result;
   }
 
-  /// Random packings, and bundles over wide links only.
+  /// Adds the bundles of random packings, and bundles over wide links only, to the known ones.
   void fill_pool() {
     for (int start = 0; start < starts; ++start) (void)random_packing(capacity_);
     for (auto const width : std::set<std::int64_t>(capacity_.begin(), capacity_.end())) {

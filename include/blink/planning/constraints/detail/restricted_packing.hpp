@@ -26,12 +26,12 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// The shape that the trees of a packing must have.
 struct packing_shape {
   int height = 0;                                                 ///< 0: any
-  std::size_t bundles = std::numeric_limits<std::size_t>::max();  ///< at most so many
+  std::size_t bundles = std::numeric_limits<std::size_t>::max();  ///< at most this many
   std::optional<rational> unit;                                   ///< of weights, in steps
   std::vector<std::pair<int, int>> required;                      ///< links, by node ids
 };
 
-/// Trees of a shape, and what is known about the best with that height.
+/// Trees of a shape, and the best rate and bound known for trees of that height.
 struct restricted_packing {
   std::vector<tree> trees;  ///< weights in capacity steps
   rational rate;
@@ -39,11 +39,12 @@ struct restricted_packing {
   std::optional<rational> bound_with_height;  ///< proven; nothing where the search was not exact
 };
 
-/// Packs bundles of one shape: first the best with that height, by linear programming over trees
-/// that are priced one by one; then few of them, or simple weights; then the required links.
+/// Packs bundles of one shape. Linear programming over trees that are priced one by one finds the
+/// best packing with that height. A search then finds few bundles, or bundles of simple weights. If
+/// required links are missing, bundles over them are packed first.
 class restricted_packer {
  public:
-  static constexpr std::size_t most_ranks_priced = 24;  // more: random packings alone
+  static constexpr std::size_t most_ranks_priced = 24;  // beyond: random packings only
 
   restricted_packer(topology const& machine, tree_family family)
       : rows_(machine),
@@ -89,7 +90,7 @@ class restricted_packer {
     return unit ? selection.in_units(*unit, most) : selection.few(most);
   }
 
-  /// Equal trees are one.
+  /// Adds a tree, or its weight if an equal tree is in the list.
   static void add(std::vector<tree>& trees, tree t) {
     for (auto& other : trees) {
       if (other.root != t.root || other.reduce != t.reduce || other.broadcast != t.broadcast) {
@@ -116,11 +117,11 @@ class restricted_packer {
     return result;
   }
 
-  /// A bundle over each missing link first, with little weight or one unit; the rest of the
-  /// capacities as before.
+  /// A packing with a bundle over each missing link, of little weight or one unit. The rest of the
+  /// capacity is packed as before.
   bundle_packing with_links(std::vector<std::pair<int, int>> const& missing,
                             packing_shape const& shape) {
-    constexpr std::int64_t parts = 32;  // of what fits: the weight of a bundle that is asked for
+    constexpr std::int64_t parts = 32;  // of what fits; one part is the weight
     bundle_packing forced;
     for (auto const& link : missing) {
       if (missing_links(forced, {link}).empty()) continue;
@@ -135,8 +136,8 @@ class restricted_packer {
     if (forced.columns.size() > shape.bundles) {
       throw planning_error("options: max_trees allows fewer trees than the required links need");
     }
-    // The rest, in steps small enough for all of it to be whole; full links are left out by giving
-    // them the room of less than any tree.
+    // The rest is packed in steps small enough for whole numbers. Columns over full links are not
+    // in the pool; a full link counts as one step.
     std::vector<rational> left(rows_.capacity().begin(), rows_.capacity().end());
     for (auto const& [column, weight] : forced.columns) {
       forced.rate += weight;
@@ -176,8 +177,7 @@ class restricted_packer {
     return forced;
   }
 
-  /// A cheap bundle that uses a link, and others that are missing as it comes: all but these cost
-  /// something, at random.
+  /// A cheap bundle that uses `link`. Missing links cost nothing, all other links a random price.
   packing_column cheapest_over(std::pair<int, int> const& link,
                                std::vector<std::pair<int, int>> const& missing) {
     constexpr int tries = 64;

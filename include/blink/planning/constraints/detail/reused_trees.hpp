@@ -20,11 +20,11 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Out-trees of an old plan on a changed machine: what still fits, and what room and demand is
-/// left.
+/// The out-trees of an old plan that still fit on a changed machine, and the room and demand that
+/// they leave.
 class reused_trees {
  public:
-  /// demand: by root, node id: the weight that its trees are to have in all, in units.
+  /// demand: by root (node id), the total weight that its trees need, in units
   reused_trees(topology const& machine, std::map<int, rational> demand)
       : machine_(&machine), demand_(std::move(demand)) {
     for (auto const& l : machine.links) {
@@ -37,8 +37,8 @@ class reused_trees {
     }
   }
 
-  /// Takes over what fits of the trees: first those that need no change, as they are; then the
-  /// others, with subtrees that lost their way hung somewhere else.
+  /// Takes over the trees that fit. Trees that need no change come first. Then come the others,
+  /// with each subtree that lost its edge hung below another rank.
   void take(std::vector<tree> const& old) {
     std::vector<tree const*> broken;
     for (auto const& t : old) {
@@ -57,8 +57,8 @@ class reused_trees {
   [[nodiscard]] std::vector<tree> const& trees() const { return trees_; }
   [[nodiscard]] std::map<int, rational> const& demand() const { return demand_; }
 
-  /// Routes between ranks in the room that is left, in steps small enough for room and demand:
-  /// those that the old trees had and the kept ones do not take, direct links, and ways over one
+  /// Routes between ranks in the room that is left, in steps small enough for room and demand. They
+  /// are routes of the old trees that the kept trees free, direct links, and routes over one
   /// switch.
   [[nodiscard]] rank_graph routes(std::vector<tree> const& old) const {
     std::map<std::vector<int>, rational> freed;
@@ -112,9 +112,10 @@ class reused_trees {
     return result;
   }
 
-  /// Gives up trees that leave a set of ranks more often than they must, until its routes out have
-  /// room for the demand in it. `leaving` is the room that is there now. Returns false if that does
-  /// not help.
+  /// Gives up trees that leave the set `inside` more often than necessary, until the links out of
+  /// it have room for its demand. Returns false if giving up all of them is not enough.
+  ///
+  /// leaving: the free capacity out of the set, in units
   bool relieve(std::set<int> const& inside, rational leaving) {
     rational wanted;
     for (auto const& [root, demand] : demand_) {
@@ -149,7 +150,7 @@ class reused_trees {
   }
 
  private:
-  /// True if the tree spans all ranks over links that are there.
+  /// True if the tree spans all ranks over links that exist.
   bool spans(tree const& t) const {
     std::set<int> reached{t.root};
     for (auto const& e : t.broadcast) {
@@ -186,8 +187,8 @@ class reused_trees {
     demand_[t.root] -= weight;
   }
 
-  /// The tree with the edges that are left, and every other part hung below the end of a direct
-  /// link with most room. Nothing if some part has no such link.
+  /// The tree with its remaining edges. Each part that is cut off joins by a direct link from the
+  /// root's part, the link with the most room first. Nothing if some part has no such link.
   std::optional<tree> mend(tree const& t) const {
     std::map<int, tree_edge> into;  // by rank
     for (auto const& e : t.broadcast) {

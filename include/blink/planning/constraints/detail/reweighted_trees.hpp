@@ -26,10 +26,10 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node ids, in steps
 
 /// The bound that an old plan's certificate proves on a changed machine with the same ranks, in
-/// steps. Nothing if it proves nothing there.
+/// steps; nothing if it does not hold there.
 ///
-/// Cuts and partitions bound whatever the links are. Prices hold if no link has come: without some
-/// links trees cost no less.
+/// Cuts and partitions give a bound for any links. Prices hold if no link was added: without some
+/// links, trees cost no less.
 [[nodiscard]] inline std::optional<rational> old_bound(link_capacities const& capacity,
                                                        plan const& old, bool links_came) {
   rational crossing;
@@ -62,7 +62,7 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
 }
 
 /// The tree with one edge of each phase replaced, so that `far` hangs below `above`. Nothing if
-/// `above` is itself below `far`, or a phase has no such edge.
+/// `above` is below `far`, or a phase has no edge to replace or no link for it.
 [[nodiscard]] inline std::optional<tree> hung_elsewhere(tree t, int far, int above,
                                                         link_capacities const& capacity) {
   for (bool const towards_root : {true, false}) {
@@ -88,8 +88,9 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
   return t;
 }
 
-/// Old trees, and such with one part hung elsewhere where a link has too little room now, with new
-/// weights: a plan as good as the old certificate allows, or nothing.
+/// A plan of the old trees with new weights that reaches the bound of the old certificate; nothing
+/// if there is none. Where a link has too little room, trees with one part hung elsewhere are also
+/// used.
 [[nodiscard]] inline std::optional<plan> reweighted_plan(topology const& machine, plan const& old) {
   if (has_equal_roots(old.collective)) return std::nullopt;  // equal shares need more than weights
   auto result = empty_plan(machine, {old.collective});
@@ -112,7 +113,7 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
       }
     }
   }
-  // A link that carried nothing may have come: only then are old prices in doubt.
+  // A link without load may be a new one. Only then are the old prices in doubt.
   bool const links_came =
       std::ranges::any_of(capacity, [&](auto const& link) { return !load.contains(link.first); });
   auto const bound = old_bound(capacity, old, links_came);

@@ -25,13 +25,13 @@
 #include <utility>
 #include <vector>
 
-// Plans whose trees may have a wanted shape (few, low, of whole weights, over given links), each
-// found in another way. The caller keeps the best that has the shape.
+// Plans whose trees may have a wanted shape (few, low, of whole weights, over given links). Each
+// function searches in another way. The caller keeps the best plan that has the shape.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Options for the shape of trees, on a machine that has the others, for a collective whose trees
-/// are packed outwards.
+/// The wanted shape of trees, for a collective whose trees are packed outwards. The machine already
+/// has the other constraints.
 struct shaped_request {
   plan_request request;
   std::vector<std::int64_t> shares;  ///< by rank; empty: equal
@@ -69,7 +69,8 @@ struct shaped_request {
                              [&](auto const& link) { return used.contains(link); });
 }
 
-/// Plans by whole trees, where heights do not matter: exact for broadcast, all-gather.
+/// Adds plans of trees with whole weights, if heights do not matter: exact for broadcast and
+/// all-gather.
 inline void add_whole_tree_plans(topology const& machine, shaped_request const& wanted,
                                  plan const& free, std::vector<plan>& candidates) {
   auto const& options = wanted.request.constraints;
@@ -124,7 +125,7 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
   candidates.push_back(plan_fixed_trees(machine, wanted.request, k, shares));
 }
 
-/// Optimal packings, and those of k trees a root, that happen to be low enough.
+/// Adds optimal packings, and packings of k trees for each root. They may happen to be low enough.
 inline void add_shallow_packings(topology const& machine, shaped_request const& wanted,
                                  plan const& free, std::vector<plan>& candidates) {
   auto const& options = wanted.request.constraints;
@@ -141,7 +142,7 @@ inline void add_shallow_packings(topology const& machine, shaped_request const& 
     return;
   }
   auto const shares = reduced_shares(machine, wanted.shares);
-  constexpr std::int64_t most_trees = 12;  // a root; more are seldom low
+  constexpr std::int64_t most_trees = 12;  // for each root; more trees are seldom low
   auto const most = std::min<std::int64_t>(
       most_trees, options.trees_per_root ? *options.trees_per_root : most_trees);
   rational copies;
@@ -157,10 +158,11 @@ inline void add_shallow_packings(topology const& machine, shaped_request const& 
 /// The rate that trees of a height reach, in units.
 struct height_limit {
   rational rate;                  ///< of the best packing found
-  std::optional<rational> bound;  ///< proven; 0: there are no such trees
+  std::optional<rational> bound;  ///< proven; 0: no such trees exist
 };
 
-/// Plans by linear programming over trees of the height. Returns what the height alone allows.
+/// Adds plans by linear programming over trees of the height. Returns the rate and bound that the
+/// height alone allows.
 ///
 /// Throws: planning_error if no trees of the height wanted span the ranks.
 inline height_limit add_packed_plan(topology const& machine, shaped_request const& wanted,
