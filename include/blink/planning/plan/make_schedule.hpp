@@ -32,7 +32,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// The tree has the fewest links from the root to each rank, and the lowest node ids among equal
 /// routes.
 ///
-/// towards_root: links are taken in the other direction, and the edges lead to the root
+/// towards_root: if true, links are taken in the other direction, and the edges lead to the root
 /// Time:         O((nodes + links) log nodes).
 [[nodiscard]] inline std::optional<std::vector<tree_edge>> shortest_tree(plan_view const& view,
                                                                          int root,

@@ -41,8 +41,8 @@ struct tree {
   friend bool operator==(tree const&, tree const&) = default;
 };
 
-/// A set of nodes, by node id, which data leaves. The capacity of the links out of it limits the
-/// rate.
+/// A set of nodes, by node id, that data must leave. The capacity of the links out of the set
+/// limits the rate.
 ///
 /// broadcast:      holds the root, misses a rank; rate <= capacity.
 /// reduce:         holds a rank, misses the root; rate <= capacity.
@@ -95,7 +95,7 @@ using certificate =
 /// All node numbers are ids of the machine. The buffer is split over the trees in proportion to
 /// their weights. A single rank has no trees and the rate 0.
 ///
-/// The rate counts, with x the weight of all trees of one pair of a sender and its receiver:
+/// The rate is, with x the weight of all trees of one pair of a sender and its receiver:
 /// gather, scatter:       N x, the root's whole buffer, including its own share, which stays
 /// all_to_all:            N x, a rank's whole buffer, including its own block, which stays
 /// send_to_next, permute: x, a rank's buffer
@@ -103,16 +103,16 @@ using certificate =
 /// all others:            the sum of the weights
 struct plan {
   blink::collective collective = collective::broadcast;
-  std::string planner;     ///< the name it was asked for by
+  std::string planner;     ///< its name in the table `planners`
   std::string unit;        ///< of rate, bound and weights
-  std::string links;       ///< the one kind of link that was planned on; empty: all of them
+  std::string links;       ///< the one kind of link that the plan uses; empty: all kinds
   std::vector<int> ranks;  ///< node ids; this order numbers the ranks that run
   rational rate;           ///< bytes of the whole buffer in time one, see above
   rational bound;          ///< no plan is faster; proven by `proof`
   certificate proof;
   std::vector<tree> trees;
   std::vector<int> forwarding_ranks = {};  ///< node ids of the machine's ranks that only forward
-  std::vector<std::pair<int, int>> forbidden_links = {};  ///< (from, to) node ids; not there
+  std::vector<std::pair<int, int>> forbidden_links = {};  ///< (from, to) node ids; not used
   /// By position in `ranks`: the rank's part of the gathered (or scattered) buffer, in proportion.
   /// Empty: equal parts.
   std::vector<std::int64_t> shares = {};

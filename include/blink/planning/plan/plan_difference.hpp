@@ -20,7 +20,7 @@ struct plan_difference {
   rational rate_before, rate_after;
   std::vector<std::pair<std::size_t, std::size_t>> kept;        ///< the same edges and weight
   std::vector<std::pair<std::size_t, std::size_t>> reweighted;  ///< the same edges
-  std::vector<std::pair<std::size_t, std::size_t>> changed;  ///< the same root, half of the edges
+  std::vector<std::pair<std::size_t, std::size_t>> changed;  ///< same root, half the edges or more
   std::vector<std::size_t> dropped;                          ///< of the plan before
   std::vector<std::size_t> added;                            ///< of the plan after
   std::vector<std::pair<int, int>> links_left;               ///< used before, not after
@@ -30,7 +30,7 @@ struct plan_difference {
 
 namespace detail {
 
-/// The edges of a tree as a set: (towards the root?, path).
+/// The edges of a tree as a set of (true if towards the root, path).
 [[nodiscard]] inline std::set<std::pair<bool, std::vector<int>>> edge_set(tree const& t) {
   std::set<std::pair<bool, std::vector<int>>> result;
   for (auto const& e : t.reduce) result.emplace(true, e.path);

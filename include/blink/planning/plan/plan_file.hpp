@@ -76,7 +76,7 @@ inline constexpr int plan_file_format = 1;
 
 namespace detail {
 
-/// A reader of plan files.
+/// Reads the fields of plan files.
 class plan_reader : public json_fields {
  public:
   using json_fields::json_fields;

@@ -28,9 +28,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 struct rank_graph {
   arc_list graph;
   std::vector<std::int64_t> capacity;   ///< by edge
-  rational step;                        ///< the machine's unit that one capacity step stands for
+  rational step;                        ///< one capacity step, in the machine's unit
   std::vector<int> ids;                 ///< node id by vertex
-  std::vector<std::vector<int>> paths;  ///< node ids by edge; none: all edges are links
+  std::vector<std::vector<int>> paths;  ///< node ids by edge; empty: all edges are links
 
   [[nodiscard]] tree_edge edge(std::size_t position) const {
     auto const& a = graph.arcs[position];
@@ -52,7 +52,7 @@ struct rank_graph {
   }
 };
 
-/// The switches that some link touches.
+/// The positions of the switches that some link touches.
 [[nodiscard]] inline std::vector<int> used_switches(topology const& machine) {
   std::vector<bool> touched(machine.nodes.size());
   for (auto const& l : machine.links) {
@@ -141,7 +141,7 @@ struct star {
   return result;
 }
 
-/// The cut at these nodes.
+/// The certificate of the cut around the nodes that `inside` marks.
 [[nodiscard]] inline cut_certificate cut_at(topology const& machine,
                                             std::vector<bool> const& inside) {
   cut_certificate cut;

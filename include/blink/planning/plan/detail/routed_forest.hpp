@@ -105,7 +105,7 @@ inline void add_load(group_loads& load, tree_edge const& edge, int group, ration
 }
 
 /// Collects trees whose shape does not depend on the links. Routes their edges over the machine,
-/// adds up the loads, and gives the weights at which links are full.
+/// adds up the loads, and finds the weights at which links are full.
 class routed_forest {
  public:
   routed_forest(topology const& machine, plan_request const& request)

@@ -51,8 +51,8 @@ struct server {
   return result;
 }
 
-/// The rail of a rank: the nearest node outside its server that it reaches over switches of its
-/// server; -1: none.
+/// The rail of a rank: the nearest node outside its server that the rank reaches over switches of
+/// the server; -1: none.
 [[nodiscard]] inline int rail_of(topology const& machine, int rank_id) {
   std::vector<int> reached{machine.position_of(rank_id)};
   auto const server = machine.nodes[static_cast<std::size_t>(reached.front())].server;

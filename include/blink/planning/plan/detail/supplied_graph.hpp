@@ -22,8 +22,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A switch has more capacity out than in, the rate of the cuts needs all of it, and the switch
-/// cannot copy. For reduce and reduce-scatter, it has more capacity in than out and cannot reduce.
+/// The error for a switch that has more capacity out than in and cannot copy. The rate of the cuts
+/// needs all of that capacity. For reduce and reduce-scatter, the switch has more capacity in than
+/// out and cannot reduce.
 struct unbalanced_switch : planning_error {
   unbalanced_switch(topology const& machine, int position, bool is_reversed)
       : planning_error(message(machine, position, is_reversed)), at(position) {}

@@ -23,7 +23,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// The trees that may be packed: those of one collective, with a bound on their height.
 struct tree_family {
   blink::collective collective = collective::broadcast;  ///< broadcast, all_reduce or all_gather
-  std::vector<int> roots;            ///< rank numbers; one of them roots a tree, all_gather: all do
+  std::vector<int> roots;  ///< rank numbers that may root a tree; all_gather: each roots one
   std::vector<std::int64_t> shares;  ///< all_gather, by rank: copies of its tree; empty: one each
   int height = 0;                    ///< 0: any
 };
@@ -50,7 +50,8 @@ class bundle_oracle {
   /// All columns found so far, in the order of their rows.
   [[nodiscard]] std::map<packing_column, tree_bundle> const& known() const { return known_; }
 
-  /// Adds a bundle from another source and returns its column. Links must be the machine's.
+  /// Adds a bundle from another source and returns its column. Its edges must use links of the
+  /// machine.
   packing_column add(tree_bundle bundle) {
     std::map<std::pair<int, int>, int> row;
     for (std::size_t r = 0; r < rows_->capacity().size(); ++r) {
