@@ -32,7 +32,8 @@ struct signal_way {
   }
 };
 
-/// The farthest rank from `root`, after a search from there; nothing if some rank is out of reach.
+/// The distance of the farthest of `ranks` from the vertex where the search began; nothing if some
+/// rank is out of reach.
 [[nodiscard]] inline std::optional<signal_way> farthest(route_search<double> const& search,
                                                         std::vector<int> const& ranks) {
   signal_way result;
@@ -43,8 +44,9 @@ struct signal_way {
   return result;
 }
 
-/// The routes that a search found, as edges between ranks: from the root to the ranks, or if
-/// `towards_root`, which is a search on the reversed machine, from the ranks to the root.
+/// The routes that a search from the root found, as edges from the root to the ranks. With
+/// `towards_root`, the search ran on the reversed machine, and the edges lead from the ranks to the
+/// root.
 [[nodiscard]] inline std::vector<tree_edge> tree_of_routes(topology const& machine,
                                                            route_search<double> const& search,
                                                            bool towards_root) {
@@ -75,9 +77,9 @@ struct signal_way {
 /// Plans a barrier: one tree over which signals come together at a root and spread from it again.
 ///
 /// Every rank signals over its shortest route to the root: least latency, then fewest ranks that
-/// pass the signal on, then fewest links. The root is the rank for which the longest route there
-/// and the longest route back are shortest together; of equals the first. Nothing but signals
-/// moves, so the tree's weight, rate and bound are 0 and there is nothing to prove.
+/// pass the signal on, then fewest links. The root is the rank whose longest route there and
+/// longest route back have the smallest sum; the first among equals. Only signals move, so the
+/// tree's weight, rate and bound are 0 and there is nothing to prove.
 ///
 /// Source: routes by E. Dijkstra, "A note on two problems in connexion with graphs", Numerische
 ///         Mathematik 1, 1959.
@@ -93,7 +95,7 @@ struct signal_way {
   auto const is_rank = [&](int position) {
     return machine.nodes[static_cast<std::size_t>(position)].kind == node_kind::rank;
   };
-  auto const per_rank = static_cast<std::int64_t>(machine.nodes.size());  // more than any links
+  auto const per_rank = static_cast<std::int64_t>(machine.nodes.size());  // above any link count
   std::vector<double> seconds;
   std::vector<std::int64_t> down_steps, up_steps;
   for (auto const& l : machine.links) {

@@ -25,8 +25,8 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// Candidates by multiplicative weights, to within 3 % of the optimum, then few of them by an
-/// integer program.
+/// Makes candidates by multiplicative weights, to within 3 % of the optimum, and chooses few of
+/// them by an integer program.
 template <class Oracle>
 [[nodiscard]] few_trees_result choose_trees(Oracle&& oracle,
                                             std::vector<std::int64_t> const& capacity,
@@ -40,9 +40,8 @@ template <class Oracle>
 
 }  // namespace detail
 
-/// Plans broadcast, reduce or all-reduce the way of the Blink paper: an approximate fractional
-/// packing of spanning trees, then few of its trees with simple weights, at 95 % of the optimum or
-/// more.
+/// Plans broadcast, reduce or all-reduce as in the Blink paper: an approximate fractional packing
+/// of spanning trees, then few of its trees with simple weights, at 95 % of the optimum or more.
 ///
 /// broadcast, reduce: out-trees or in-trees at one root; switches are split off into routes first.
 /// all_reduce:        undirected spanning trees, which take one direction of each link up and the

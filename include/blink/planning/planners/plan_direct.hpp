@@ -43,7 +43,7 @@ inline void pack_out_trees(topology const& machine, std::vector<rank_supply> con
   }
 }
 
-/// As many unit trees as the smallest cut has capacity, by Edmonds' theorem.
+/// Plans a broadcast with as many unit trees as the smallest cut has capacity, by Edmonds' theorem.
 inline void plan_exact_broadcast(topology const& machine, plan_request const& request,
                                  plan& result) {
   auto const best = best_root(machine, request);
@@ -51,8 +51,8 @@ inline void plan_exact_broadcast(topology const& machine, plan_request const& re
   pack_out_trees(machine, {{best.root, best.rate}}, result);
 }
 
-/// The rate of every root is a fraction a/b of a capacity step: with capacities times b, a unit
-/// trees a root fit, by Edmonds' theorem.
+/// Plans an all-gather. The rate of every root is a fraction a/b of a capacity step. With
+/// capacities times b, a unit trees fit at each root, by Edmonds' theorem.
 inline void plan_exact_all_gather(topology const& machine, plan& result) {
   auto const everyone = machine.rank_positions();
   auto const capacity = detail::capacities_of(machine);
@@ -74,7 +74,8 @@ inline void plan_exact_all_gather(topology const& machine, plan& result) {
   result.rate = machine.in_units(optimum.rate_per_root * static_cast<std::int64_t>(few));
 }
 
-/// On symmetric links an undirected tree takes one direction of its edges up and the other down.
+/// Plans an all-reduce. On symmetric links, an undirected tree takes one direction of its edges up
+/// and the other down.
 inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
   if (auto const both = to_undirected(ranks)) {
     auto const packed = pack_spanning_trees(both->graph, both->capacity);
@@ -116,7 +117,7 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 /// Plans a collective optimally: broadcast, reduce, all-gather and reduce-scatter on any machine,
 /// all-reduce on one whose ranks are joined by direct links.
 ///
-/// Switches (switches, sockets, NICs) are first replaced by routes between ranks, which keeps the
+/// Switches (NVSwitches, sockets, NICs) are first replaced by routes between ranks, which keeps the
 /// optimum: `split_off_switches`.
 ///
 /// broadcast:  integral packing of arborescences (Edmonds 1973), rate = smallest cut

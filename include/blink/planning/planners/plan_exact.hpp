@@ -40,7 +40,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 struct exact_algorithm {
   collective_set collectives;
   bool (*suits)(topology const& machine);
-  /// Nothing if it turns out that the algorithm does not apply.
+  /// Returns nothing if the algorithm does not apply after all.
   std::optional<plan> (*make)(topology const& machine, plan_request const& request);
 };
 
@@ -57,7 +57,7 @@ template <plan (*Make)(topology const&, plan_request const&)>
   return to_star(machine).has_value();
 }
 
-/// True if the machine has switches or more than so many ranks.
+/// True if the machine has switches or more than `Ranks` ranks.
 template <std::size_t Ranks>
 [[nodiscard]] bool is_beyond(topology const& machine) {
   return !used_switches(machine).empty() || machine.rank_positions().size() > Ranks;

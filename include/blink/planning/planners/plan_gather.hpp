@@ -64,7 +64,7 @@ namespace blink { inline namespace BLINK_ABI {
         "rank " + std::to_string(machine.nodes[static_cast<std::size_t>(root)].id) +
         (gathers ? " is not reached by every other rank" : " does not reach every other rank"));
   }
-  cut_certificate cut;  // of a gather: what cannot send more, reversed again
+  cut_certificate cut;  // for a gather, the other side, because the links are reversed
   for (std::size_t i = 0; i < best->cut.size(); ++i) {
     if (best->cut[i] != gathers) cut.nodes.push_back(machine.nodes[i].id);
   }

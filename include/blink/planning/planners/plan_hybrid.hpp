@@ -27,16 +27,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The way in which a buffer is split over a fast and a slow kind of link so that both end
-/// together.
+/// The bytes of a buffer for the slower of two kinds of link, so that both kinds end together. They
+/// are D B_s / (B_s + B_f) - T B_s B_f / (B_s + B_f), or 0 where D <= T B_f.
 ///
-/// bytes:         of the buffer, D.
-/// fast, slow:    rates B_f and B_s, in bytes for each unit of time.
-/// start:         T, by how much the slow kind starts later, in units of time.
-/// Returns:       the bytes for the slow kind, D B_s / (B_s + B_f) - T B_s B_f / (B_s + B_f); 0 if
-///                that is negative, that is for D <= T B_f.
-/// Source:        Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys
-///                2020, section 3.4.
+/// bytes:      of the buffer, D
+/// fast, slow: rates B_f and B_s, in bytes for each unit of time
+/// start:      T, by how much the slow kind starts later, in units of time
+/// Source:     Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
+///             section 3.4.
 [[nodiscard]] inline rational slow_part(rational const& bytes, rational const& fast,
                                         rational const& slow, rational const& start) {
   if (bytes <= start * fast) return 0;
@@ -53,7 +51,7 @@ namespace detail {
       kept_part(machine, std::vector<bool>(machine.nodes.size(), true), keep));
 }
 
-/// The optimum on one part of the links.
+/// The optimal plan on one part of the links.
 [[nodiscard]] inline plan plan_part(topology const& part, plan_request const& request,
                                     std::string const& which) {
   try {
@@ -73,11 +71,11 @@ namespace detail {
 /// that joins all ranks, the other is the optimum on all other links. The buffer is split so that
 /// both end together.
 ///
-/// request.bytes and request.slow_start_seconds: the size, and how much later the slow kind starts
-/// (to switch peer access, to go through the host). With a size, the weights of the slow kind's
-/// trees make their share of the buffer `slow_part` (to 1/65536). So size / rate is the time that
-/// the plan takes, the slow start included. Without a size, all links are full and the rate is the
-/// sum of both. Where the slow kind would only lose time it gets no trees.
+/// The request gives the size (`bytes`), and how much later the slow kind starts
+/// (`slow_start_seconds`: to switch peer access, to go through the host). With a size, the weights
+/// of the slow kind's trees make their share of the buffer `slow_part` (to 1/65536). So size / rate
+/// is the time that the plan takes, the slow start included. Without a size, all links are full and
+/// the rate is the sum of both. Where the slow kind would only lose time it gets no trees.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 3.4.

@@ -66,8 +66,9 @@ struct node_graph {
   return result;
 }
 
-/// Ranks behind one switch that copies and reduces, and no link beside it: everything goes up, the
-/// sum to the first rank and back, over each port once. So the poorest port is the rate.
+/// Plans all-reduce for ranks behind one switch that copies and reduces, with no other link;
+/// nothing for other machines. All contributions go up; their sum goes to the first rank and back,
+/// over each port once. So the narrowest port is the rate.
 [[nodiscard]] inline std::optional<plan> plan_copying_star(topology const& machine,
                                                            plan_request const& request) {
   auto const switches = used_switches(machine);
@@ -115,7 +116,7 @@ struct node_graph {
   return result;
 }
 
-/// Pairs over nodes as trees of a plan.
+/// Adds packed pairs over nodes as trees to a plan.
 inline void take_pairs(topology const& machine, node_graph const& nodes,
                        routed_joint_packing const& packed, plan& result) {
   auto const id = [&](int at) { return machine.nodes[static_cast<std::size_t>(at)].id; };
@@ -136,11 +137,11 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
 
 }  // namespace detail
 
-/// Plans all-reduce near the optimum on machines so large or so uneven that the exact planner takes
-/// too long or needs hundreds of trees: within 1 % unless the search comes to its end before.
+/// Plans all-reduce near the optimum, for machines so large or so uneven that the exact planner
+/// takes too long or needs hundreds of trees. The plan is within 1 % unless the search ends early.
 ///
 /// Source: `pack_joint_routes_approximately`.
-/// Time:   see there; figures: `approximate_bench`.
+/// Time:   see there; figures: the benchmark `approximate_bench`.
 /// Post:   bound is proven by prices; rate / bound says how near the plan is.
 /// Throws: planning_error if the collective is another one, the ranks are not connected, or
 ///         switches copy or reduce.
@@ -155,11 +156,11 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
   return result;
 }
 
-/// The limits at which `plan_joint` gives up the exact optimum.
+/// The limits beyond which `plan_joint` gives up the exact optimum.
 struct joint_plan_limits {
   double gap = 0.01;       ///< of rate and bound, as a share, if the optimum itself is not found
   double max_work = 3e10;  ///< of pivots (`joint_packing_options`): about twenty seconds
-  double max_growth_work = 3.5e9;  ///< of trees, the same: about eight
+  double max_growth_work = 3.5e9;  ///< the same for growing trees: about eight seconds
 };
 
 /// Plans all-reduce optimally on any machine: pairs of an in-tree and an out-tree, packed jointly.

@@ -46,7 +46,7 @@ namespace detail {
   return result;
 }
 
-/// The directed rings of a machine: on direct links alone or over switches, whatever gives more.
+/// The directed rings of a machine: on direct links alone or over switches, whichever is faster.
 [[nodiscard]] inline std::vector<routed_ring> rings_of(topology const& machine) {
   auto const total = [](std::vector<routed_ring> const& rings) {
     rational sum;
@@ -66,8 +66,8 @@ namespace detail {
   return result;
 }
 
-/// A collective over rings: one chain a ring for broadcast and reduce, one for each rank's share
-/// otherwise.
+/// A plan over rings. Broadcast and reduce take one chain of each ring. Other collectives take one
+/// chain for each rank's share.
 [[nodiscard]] inline plan plan_on_rings(topology const& machine, plan_request const& request,
                                         std::vector<routed_ring> const& rings) {
   plan result = empty_plan(machine, request);
@@ -96,8 +96,8 @@ namespace detail {
 
 /// Plans a collective over directed rings: the baseline that ring libraries use.
 ///
-/// Over direct links, these are as many disjoint rings as fit. Over switches, they lead through one
-/// server after the other, entered by one rank and left by another, with a ring for each NIC (a
+/// Over direct links, there are as many disjoint rings as fit. Over switches, rings lead through
+/// one server after the other, entered by one rank and left by another, with a ring for each NIC (a
 /// heuristic). The faster of both is taken.
 ///
 /// A ring is a forest of chains: broadcast and reduce take one chain a ring, from or to the root;
@@ -142,12 +142,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans a collective over the one ring that ring libraries fall back to where NVLink rings do not
-/// close: any order of the ranks, each hop by its shortest route, over PCIe switches and sockets
-/// where there is no direct link. Other ranks forward only where nothing else leads on.
+/// Plans a collective over the one ring that ring libraries use where NVLink rings do not close.
+/// The ring may have any order of the ranks. Each hop takes its shortest route, over PCIe switches
+/// and sockets where there is no direct link. Other ranks forward only if the ring does not close
+/// otherwise.
 ///
-/// Starts in rank order and in the order that `plan_ring` would take, and turns parts of the ring
-/// round while that makes it faster (2-opt, within a budget).
+/// The search starts in rank order and in the order that `plan_ring` would take. It reverses parts
+/// of the ring while that makes it faster (2-opt, within a budget).
 ///
 /// Source: G. Croes, "A method for solving traveling-salesman problems", Operations Research 6,
 ///         1958 (2-opt).

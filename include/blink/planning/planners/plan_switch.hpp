@@ -32,8 +32,8 @@ namespace blink { inline namespace BLINK_ABI {
 ///         Distributed ML", MLSys 2020. The certificate proves the optimality of all.
 /// Time:   O(N^2) tree edges.
 /// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
-/// Post:   rate = bound; a cut proves it, prices for all-reduce.
-/// Throws: planning_error if the machine is not of that kind.
+/// Post:   rate = bound; proven by a cut, for all-reduce by prices.
+/// Throws: planning_error if the machine is no such switch.
 [[nodiscard]] inline plan plan_switch(topology const& machine, plan_request const& request) {
   detail::expect_forward(request);
   auto const star = detail::to_star(machine);

@@ -31,13 +31,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans an all-gather on a machine that looks alike from every rank: trees are found for one rank
-/// and carried over to all others, so that the time hardly depends on the number of ranks.
+/// Plans an all-gather on a machine that looks alike from every rank. Trees are found for one rank
+/// and carried over to all others, so the time hardly depends on the number of ranks.
 ///
 /// optimum: from `all_gather_rate` on the machine.
 /// Time:    see `find_symmetries` and `pack_symmetric_trees`; O(N^2) tree edges are written.
-/// Post:    passes `check_plan`; rate = N * optimum. Nothing if no symmetries were found, or not
-///          all that is needed.
+/// Post:    a plan of the trees passes `check_plan` with the rate N * optimum. Nothing if not
+///          enough symmetries were found, or no packing with that rate.
 [[nodiscard]] inline std::optional<std::vector<tree>> plan_symmetric_all_gather(
     topology const& machine, all_gather_rate_result const& optimum) {
   auto const ranks = detail::ranks_by_server(machine);

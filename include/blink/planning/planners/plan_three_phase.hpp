@@ -27,25 +27,25 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// The work of one server on a part of the buffer: its sum goes to the leader, or its copies come
-/// from there. In the server of a broadcast's root they come from the root.
+/// The work of one server on a part of the buffer. The ranks' sum goes to the leader, or copies
+/// come from the leader. In the server of a broadcast's root, copies come from the root.
 struct server_piece {
-  rational end;           ///< the part reaches from the piece before up to here, of 1
+  rational end;  ///< as a fraction of the buffer; the piece begins where the one before ends
   int server_leader = 0;  ///< node id: the rank that exchanges data with other servers
   std::vector<tree_edge> reduce;
   std::vector<tree_edge> broadcast;
 };
 using server_pieces = std::vector<server_piece>;
 
-/// The piece that holds what lies just behind `start`.
+/// The piece that contains the part just after `start`.
 [[nodiscard]] inline server_piece const& piece_behind(server_pieces const& pieces,
                                                       rational const& start) {
   return *std::find_if(pieces.begin(), pieces.end(),
                        [&](server_piece const& p) { return p.end > start; });
 }
 
-/// Two lists of pieces laid over each other: ends of both; leaders and reduce edges of the first,
-/// broadcast edges of the second.
+/// Overlays two lists of pieces. The result has the ends of both, the leaders and reduce edges of
+/// the first, and the broadcast edges of the second.
 [[nodiscard]] inline server_pieces overlay(server_pieces const& first,
                                            server_pieces const& second) {
   std::set<rational> ends;
@@ -76,7 +76,7 @@ using server_pieces = std::vector<server_piece>;
   return result;
 }
 
-/// Every rank is the gate of an equal piece, and its own only member as yet.
+/// A piece of equal size for each rank, which is its leader; without edges.
 [[nodiscard]] inline server_pieces equal_server_leaders(std::vector<int> const& ids) {
   server_pieces result;
   auto const count = static_cast<std::int64_t>(ids.size());
@@ -86,9 +86,10 @@ using server_pieces = std::vector<server_piece>;
   return result;
 }
 
-/// The trees by which a server spreads (and sums, for all-reduce) what its gates receive; for a
-/// broadcast's `root`, how it spreads what that has. Packed optimally for the inside of the server.
-/// Throws: planning_error naming the server, if its ranks are not connected inside.
+/// The trees by which a server spreads (and sums, for all-reduce) what its leaders receive. With
+/// `root`, the trees spread the data of a broadcast's root. They are packed optimally for the
+/// inside of the server.
+/// Throws: planning_error that names the server, if its ranks are not connected inside.
 [[nodiscard]] inline server_pieces inside_pieces(topology const& machine, server const& where,
                                                  collective kind, std::optional<int> root,
                                                  bool orders_by_rail) {
@@ -118,7 +119,7 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   edges.insert(edges.end(), more.begin(), more.end());
 }
 
-/// The most that leaves each server for other servers.
+/// The capacity of the links that leave each server, in units.
 [[nodiscard]] inline std::vector<rational> capacities_out(topology const& machine,
                                                           std::vector<server> const& servers) {
   std::vector<rational> result;
@@ -136,9 +137,9 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   return result;
 }
 
-/// Of how much of an all-reduce each server is the center, when all are to end together: with M
-/// servers a center of a share w moves 1 + (M - 2) w of the buffer each way, and the narrowest are
-/// center of nothing.
+/// The share of an all-reduce of which each server is the center, such that all servers end
+/// together. With M servers, the center of a share w moves 1 + (M - 2) w of the buffer each way.
+/// The narrowest servers may be center of nothing.
 [[nodiscard]] inline std::vector<rational> center_shares(std::vector<rational> const& capacities) {
   auto const count = static_cast<std::int64_t>(capacities.size());
   std::vector<rational> result(capacities.size(), rational(1, count));
@@ -146,7 +147,7 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   auto widest = capacities;
   std::sort(widest.begin(), widest.end(), [](auto const& a, auto const& b) { return b < a; });
   rational sum;
-  rational time;  // the first that leaves nothing to gain from one center more
+  rational time;  // at the first number of centers that one more does not improve
   for (std::int64_t centers = 1; centers <= count; ++centers) {
     sum += widest[static_cast<std::size_t>(centers - 1)];
     time = rational(count - 2 + centers) / sum;
@@ -159,13 +160,13 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   return result;
 }
 
-/// The way in which the phases meet.
+/// Options for joining the phases.
 struct phase_choice {
   bool orders_by_rail = false;   ///< else the leaders of a server are in the order of their ids
   bool shares_by_width = false;  ///< all_reduce: else every server is center of an equal share
 };
 
-/// The plan with one choice. Not for reduce and reduce_scatter.
+/// The plan with one choice. Pre: neither a reduce nor a reduce_scatter.
 [[nodiscard]] inline plan glued_phases(topology const& machine, plan_request const& request,
                                        phase_choice const& choice) {
   routed_forest forest(machine, request);
@@ -200,8 +201,7 @@ struct phase_choice {
     auto const length = end - start;
     start = end;
     for (std::size_t center = 0; center < count; ++center) {
-      // A broadcast reaches the center from the root's server first; of two servers it is the
-      // other.
+      // A broadcast goes from the root's server to a center in another server first.
       if (is_broadcast && center == root_server) continue;
       if (both_ways && shares[center] == rational(0)) continue;
       int const hub = here[center]->server_leader;
@@ -231,10 +231,10 @@ struct phase_choice {
 /// Plans a collective over several servers in three phases: inside each server over trees that are
 /// optimal there, among the servers in one hop, and inside again.
 ///
-/// The buffer is cut into pieces. In each server every rank is the leader of an equal part of them.
-/// So servers with different numbers of ranks have the same pieces, and all NICs are in use.
-/// Leaders meet in the order of their ids or of their rails, whatever is faster. The trees of a
-/// piece are the local ones, joined by a star among the leaders:
+/// The buffer is cut into pieces. In each server, every rank is the leader of an equal part of
+/// them. So servers with different numbers of ranks have the same pieces, and all NICs are in use.
+/// Leaders are matched in the order of their ids or of their rails, whichever is faster. The trees
+/// of a piece are the local ones, joined by a star among the leaders:
 ///
 /// all_reduce:                 every server is the center of a share of each piece, equal ones or
 ///                             such that all end together.

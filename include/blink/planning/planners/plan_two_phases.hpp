@@ -24,9 +24,9 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// Do all links have the same capacity both ways?
+/// True if all links have the same capacity in both directions.
 [[nodiscard]] inline bool is_full_duplex(topology const& machine) {
-  std::map<std::pair<int, int>, std::int64_t> egress_excess;  // of the way up over the way down
+  std::map<std::pair<int, int>, std::int64_t> egress_excess;  // one direction minus the other
   for (auto const& l : machine.links) {
     egress_excess[std::minmax(l.tail, l.head)] += l.tail < l.head ? l.capacity : -l.capacity;
   }
@@ -57,9 +57,9 @@ namespace detail {
 }  // namespace detail
 
 /// Plans all-reduce as reduce-scatter and all-gather at the same time, each with half of every
-/// link, if that is optimal: where the cuts that limit the all-gather part the ranks
-/// (`tight_partition`). This holds on servers of GPUs behind networks and on most machines whose
-/// parts are alike. There it takes no longer than an all-gather.
+/// link, if that is optimal. It is optimal where the cuts that limit the all-gather partition the
+/// ranks (`tight_partition`). This holds on servers of GPUs behind networks and on most machines
+/// whose parts are alike. There it takes no longer than an all-gather.
 ///
 /// Time:   see `plan_direct` for all-gather, and N maximum flows.
 /// Post:   rate = bound, proven by prices: a part is entered for 1 / (2 (parts - 1)). Nothing if

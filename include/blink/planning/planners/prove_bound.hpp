@@ -24,7 +24,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Shares by rank, divided by their common divisor; equal ones are 1 each. Checks them.
+/// Checks shares by rank and divides them by their common divisor. Without shares, each is 1.
+/// Throws: precondition_error unless there is one for each rank, none negative and not all 0.
 [[nodiscard]] inline std::vector<std::int64_t> reduced_shares(topology const& machine,
                                                               std::vector<std::int64_t> shares) {
   if (shares.empty()) shares.assign(machine.rank_positions().size(), 1);

@@ -54,7 +54,8 @@ template <tree_pattern Pattern>
 ///                    leaves the root once, and with a star N-1 times
 /// other collectives: N stars, one for each rank's share
 ///
-/// It is made for a switch (DGX-2), where it is optimal. On other machines a hop is a route.
+/// The pattern is made for a switch (DGX-2), where it is optimal. On other machines a hop is a
+/// route.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 3.5 (the stars).
@@ -109,13 +110,13 @@ template <tree_pattern Pattern>
 /// `reach` counts from log2(count) (far) down to 1 (neighbours). An involution.
 using butterfly_partner = std::size_t (*)(std::size_t rank, int reach, std::size_t count);
 
-/// Numbers that differ in one bit: 2^(reach - 1) away.
+/// The rank whose number differs in one bit: 2^(reach - 1) away.
 [[nodiscard]] inline std::size_t bit_partner(std::size_t rank, int reach, std::size_t /*count*/) {
   return rank ^ (std::size_t{1} << static_cast<unsigned>(reach - 1));
 }
 
-/// Round the circle by (1 - (-2)^reach) / 3, even ranks one way and odd ranks the other: a third
-/// nearer than one bit away.
+/// The rank (1 - (-2)^reach) / 3 away round the circle, for even ranks one way and for odd ranks
+/// the other. This is a third nearer than one bit away.
 ///
 /// Source: D. De Sensi et al., "Bine trees: enhancing collective operations by optimizing
 ///         communication locality", SC 2025.
@@ -197,8 +198,8 @@ template <butterfly_partner Partner, bool FarFirst>
   return parent;
 }
 
-/// The same tree over other names, so that inner nodes and leaves change places: reversed for an
-/// even count, shifted by one for an odd one.
+/// The name of a vertex in the second tree, in which inner vertices and leaves change places. Names
+/// are reversed for an even count and shifted by one for an odd count.
 [[nodiscard]] inline std::size_t second_name(std::size_t i, std::size_t count) {
   return count % 2 == 0 ? count + 1 - i : i % count + 1;
 }

@@ -56,12 +56,12 @@ inline void append(tree_hops& hops, tree_hops const& more) {
     if (one_root && !holds(own, root)) continue;
     for (std::size_t number = 0; number < own.ids.size(); ++number) {
       int const top = one_root ? root : own.ids[number];
-      std::vector<int> server_leaders;  // by distance from home
+      std::vector<int> server_leaders;  // in ring order, from the root's server on
       tree_hops inside;
       for (std::size_t away = 0; away < servers.size(); ++away) {
         auto ring = rotated_to(servers[(home + away) % servers.size()].ids, number);
         server_leaders.push_back(ring.front());
-        // At home the root comes first, then the leader.
+        // In the root's server, the root comes first, then the leader.
         append(inside, chain_of(one_root && away == 0 ? chain_from_root(ring, root) : ring));
       }
       auto hops = chain_of(server_leaders);

@@ -77,8 +77,8 @@ namespace detail {
   return result;
 }
 
-/// Leaves to every switch, out of it, what the best packing of trees of routes sends there. Nothing
-/// if the numbers get too large, or shares too fine.
+/// The machine with only as much capacity out of switches as the best packing of trees of routes
+/// uses. Nothing if the numbers get too large, or shares too fine.
 [[nodiscard]] inline std::optional<topology> balanced_by_program(
     topology const& machine, std::vector<rank_supply> const& supplies,
     std::vector<std::int64_t> const& shares) {
@@ -125,8 +125,8 @@ namespace detail {
   return with_capacities(machine, capacity, steps);
 }
 
-/// Searches the largest part of the supplies, in steps of 1/2520, for which the links out of
-/// switches can be lowered until all balance. Nothing if none was found.
+/// Lowers the links out of switches until all switches balance. A search finds the largest part of
+/// the supplies, in steps of 1/2520, that still flows. Nothing if none was found.
 [[nodiscard]] inline std::optional<topology> balanced_by_search(
     topology const& machine, std::vector<rank_supply> const& supplies) {
   constexpr std::int64_t parts = 2520;  // a multiple of 1 ... 10
@@ -168,11 +168,11 @@ namespace detail {
 /// the way.
 ///
 /// A switch that lets more out than in (reduce, reduce-scatter: more in than out) may keep cuts
-/// above what forwarding can do. Up to 24 ranks a linear program finds the highest rate of
-/// forwarding, and links out of switches keep what that takes. For more ranks, and where its
-/// numbers get too large, a search lowers the egress excess alone. It goes as far as some part of
-/// the rate allows. The bound of the whole machine stays a bound, so rate / bound says what is lost
-/// at most.
+/// above what forwarding can do. Up to 24 ranks, a linear program finds the highest rate of
+/// forwarding. Links out of switches keep the capacity that this rate takes. For more ranks, and
+/// where its numbers get too large, a search lowers the egress excess alone. The search finds the
+/// largest part of the rate that works. The bound of the whole machine stays a bound, so rate /
+/// bound shows the largest possible loss.
 ///
 /// shares: by rank, for all-gather and reduce-scatter; none: equal.
 /// Time:   see `simplex`; the search: a dozen times `remove_egress_excess`.

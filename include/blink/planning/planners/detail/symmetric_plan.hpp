@@ -18,8 +18,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The plan averaged over all compositions of the symmetries: every image of a tree has its weight.
-/// Rate, bound and heights stay; the loads of links that go to each other become equal.
+/// The plan averaged over all compositions of the symmetries. The images of a tree share its weight
+/// equally. Rate, bound and heights stay. Links that symmetries map to each other get equal loads.
 ///
 /// Pre:    each map is a symmetry of the machine (`expect_symmetry`).
 /// Throws: input_error if a symmetry moves the root of a broadcast or reduce; planning_error for
