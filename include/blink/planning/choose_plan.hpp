@@ -27,7 +27,7 @@ struct plan_candidate {
   bool is_one_shot = false;
 };
 
-/// The name of its planner, and whether it is one-shot.
+/// The name of the candidate's planner, with " one-shot" for a one-shot plan.
 [[nodiscard]] inline std::string name_of(plan_candidate const& candidate) {
   return candidate.plan.planner + (candidate.is_one_shot ? " one-shot" : "");
 }
@@ -38,7 +38,7 @@ struct plan_candidate {
   return predict(candidate.cost, bytes * buffers).seconds;
 }
 
-/// The plans of all planners, and the reasons of those that have none.
+/// The plans of all planners, and the reasons of the planners that have none.
 struct plan_candidates {
   std::vector<plan_candidate> plans;
   std::vector<std::pair<std::string, std::string>> refused;  ///< planner, reason
@@ -94,7 +94,7 @@ struct plan_choice {
   return best;
 }
 
-/// A size in bytes from which on `candidate` is the fastest.
+/// The size in bytes from which on `candidate` is the fastest.
 struct plan_crossover {
   std::int64_t bytes = 0;
   std::size_t candidate = 0;

@@ -40,15 +40,15 @@ namespace blink { inline namespace BLINK_ABI {
   return result;
 }
 
-/// The candidates that the cost model predicts to be the fastest, with the sizes from which each is
-/// used.
+/// A tuning table of the candidates that the cost model predicts to be the fastest, with the sizes
+/// from which on each is used.
 ///
 /// bytes_per_unit: rate of one capacity unit, bytes per second
-/// first, last:    sizes of the whole buffer in bytes; the first and last entries also hold below
-///                 and above
+/// first, last:    sizes of the whole buffer in bytes; the first entry also holds below, the last
+///                 above
 /// Time:   as `crossovers`, and `make_schedule` for each algorithm of the table.
-/// Throws: as `make_schedule`, including planning_error if the best plan cannot run because
-///         switches copy.
+/// Throws: as `make_schedule`, including planning_error if switches copy in the best plan, which
+///         cannot run.
 [[nodiscard]] inline tuning_table choose_tuning(topology const& machine,
                                                 plan_candidates const& candidates,
                                                 double bytes_per_unit, std::int64_t first,
@@ -72,7 +72,7 @@ namespace blink { inline namespace BLINK_ABI {
   return result;
 }
 
-/// The algorithms for a request by the cost model: a table to begin with, before `tune` measures.
+/// A tuning table for a request by the cost model, to begin with before `tune` measures.
 ///
 /// Time:   every planner once or twice, and as above.
 /// Throws: as `all_algorithms` and `make_schedule`; input_error if the machine's unit has no known

@@ -10,8 +10,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Plans a collective over all ranks of a machine, by the planner of the request and within
-/// its constraints.
+/// Plans a collective over all ranks of a machine, with the planner and constraints of the request.
 ///
 /// machine: the allocation: call `subset` first, and `only_links` to leave links unused.
 /// Post:    passes `check_plan`; `bound` and `proof` belong to the machine and do not depend on the

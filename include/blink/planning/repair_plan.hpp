@@ -54,8 +54,8 @@ struct repaired_plan {
 
 namespace detail {
 
-/// Keeps what fits of the out-trees and packs the rest of the demand into the rest of the room, at
-/// the rate of `target`. Nothing if the kept trees stand in the way of too much.
+/// Keeps the out-trees that fit, and packs the rest of the demand into the rest of the room, at the
+/// rate of `target`. Nothing if the kept trees block too much.
 [[nodiscard]] inline std::optional<plan> mended_plan(topology const& machine, plan const& old,
                                                      plan target, std::map<int, rational> demand) {
   constexpr int most_rounds = 8;  // then a fresh plan is no slower
@@ -106,7 +106,7 @@ namespace detail {
   return std::nullopt;
 }
 
-/// The demand of each root at the bound.
+/// The weight that each root's trees need at the bound, by node id.
 [[nodiscard]] inline std::map<int, rational> demand_at_bound(plan const& target, int root) {
   std::map<int, rational> result;
   if (!has_equal_roots(target.collective)) {
@@ -123,7 +123,7 @@ namespace detail {
   return result;
 }
 
-/// The plan with every tree reversed: edges towards the root lead away from it.
+/// The plan with every tree reversed: edges towards the root become edges away from it.
 [[nodiscard]] inline plan reversed_trees(plan p) {
   for (auto& t : p.trees) {
     std::swap(t.reduce, t.broadcast);
@@ -139,24 +139,24 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans again after a link changed its capacity or went, or a rank was lost or added: as good as a
-/// fresh plan, with as many of the old trees as may stay.
+/// Plans again after a link's capacity changed, a link was lost, or a rank was lost or added. The
+/// plan is as good as a fresh one and keeps as many of the old trees as it can.
 ///
-/// If the old trees with other weights reach the bound that the old certificate proves on the
-/// changed machine, that is all. Broadcast, reduce, all-gather and reduce-scatter keep the trees
-/// that still fit and mend those that lost a link or a rank. They give up trees that cross a cut
-/// too often, and pack what is missing into the room that is left. The cut condition of Edmonds'
-/// theorem for the rest says whether that works. All-reduce, and what remains, is planned from the
-/// start.
+/// First, the old trees get other weights. That is enough if they reach the bound that the old
+/// certificate proves on the changed machine. Otherwise broadcast, reduce, all-gather and
+/// reduce-scatter keep the trees that fit, and mend those that lost a link or a rank. Trees that
+/// cross a cut too often are given up, and new trees are packed into the room that is left. The cut
+/// condition of Edmonds' theorem decides whether they fit. If not, and for all-reduce, the plan is
+/// made from scratch.
 ///
-/// machine: the changed one; all its ranks take part, but for the plan's switches.
-/// old:     a plan that was sound on the machine before the change; shares of ranks are kept, those
-///          of new ranks are 1.
+/// machine: the changed one; all its ranks take part, except the plan's forwarding ranks.
+/// old:     a plan that was sound on the machine before the change; ranks keep their shares, new
+///          ranks have 1.
 /// Time:    reweighting: a linear program over the old trees; mending: O(N) maximum flows a round,
-///          few rounds, and growing the trees that are missing.
-/// Post:    rate = bound, proven, if the planner `exact` reaches its bound, with egress excess cut
-///          if the old plan stayed below its bound; passes `check_plan`.
-/// Throws:  as `make_plan`; input_error for plans of few-member trees.
+///          few rounds, and growing the missing trees.
+/// Post:    rate = bound, proven, if the planner `exact` reaches its bound. If the old plan did not
+///          reach its bound, egress excess may be left out. The plan passes `check_plan`.
+/// Throws:  as `make_plan`; input_error for plans without spanning trees.
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
   validate(machine);
   if (!has_spanning_trees(old.collective)) {
