@@ -67,10 +67,10 @@ namespace detail {
 
 /// Checks a step program of any origin against the definitions of the collective and of the steps.
 ///
-/// It shares no code with the functions that make programs. First it checks that blocks, peers,
-/// channels, offsets and dependencies exist. Each block that sends has one that receives the same
-/// numbers of chunks. Then it runs the program on symbols, in place and out of place as the program
-/// states, and checks that
+/// The check shares no code with the functions that make programs. First it checks that blocks,
+/// peers, channels, offsets and dependencies exist. Each sending block must have a block that
+/// receives the same numbers of chunks. Then it runs the program on symbols, in place and out of
+/// place as the program states, and checks that
 /// - no rank waits without end;
 /// - no chunk is read before it is written;
 /// - two accesses to one chunk, one of them a write, have an order, so that timing cannot change
@@ -84,7 +84,7 @@ namespace detail {
 /// that receives or sends nothing.
 ///
 /// Pre:    options.slots >= 0, options.iterations > 0.
-/// Time:   O(chunks moved * blocks that exchange data) with B blocks; space O(awaited steps * B).
+/// Time:   O(chunks moved * B) for B blocks that exchange data.  Space: O(awaited steps * B).
 /// Throws: precondition_error for options outside `Pre`, nothing else.
 [[nodiscard]] inline program_report check_program(step_program const& program,
                                                   program_check_options const& options = {}) {

@@ -27,9 +27,9 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Parameters of an execution plan.
 struct mscclpp_options {
-  bool in_place = true;   ///< for which calls; all_to_all is out of place always
+  bool in_place = true;   ///< true: for calls in place; all_to_all is always out of place
   int instances = 1;      ///< copies, each with thread blocks and a slice of the buffer of its own
-  int most_chunks = 512;  ///< that one instance cuts the buffer into; weights are rounded to it
+  int most_chunks = 512;  ///< into which one instance cuts the buffer; weights are rounded to them
   int unit_bytes = 1 << 18;  ///< that a thread block passes on at a time; a multiple of 16
   mscclpp_limits limits = {};
 };
@@ -37,7 +37,7 @@ struct mscclpp_options {
 /// An execution plan, its rate, and the largest numbers of blocks and operations.
 struct mscclpp_result {
   mscclpp_program program;
-  rational rate;        ///< with whole chunks: bytes of the whole buffer in time one, by the links
+  rational rate;        ///< bytes of the whole buffer in time one over the links, with whole chunks
   rational loss;        ///< share of the plan's rate that rounding costs, 0 if it is exact
   int most_blocks = 0;  ///< of a rank
   int most_operations = 0;  ///< of a block

@@ -38,14 +38,14 @@ struct step_program_limits {
 struct step_program_options {
   int instances =
       1;  ///< copies of the program, each on channels and a slice of the buffer of its own
-  int most_chunks = 512;  ///< that one instance cuts the buffer into; weights are rounded to it
+  int most_chunks = 512;  ///< into which one instance cuts the buffer; weights are rounded to them
   step_program_limits limits = {};
 };
 
 /// A step program, its rate, and the largest numbers of blocks and steps.
 struct step_program_result {
   step_program program;
-  rational rate;        ///< with whole chunks: bytes of the whole buffer in time one, by the links
+  rational rate;        ///< bytes of the whole buffer in time one over the links, with whole chunks
   rational loss;        ///< share of the plan's rate that rounding costs, 0 if it is exact
   int most_blocks = 0;  ///< of a rank
   int most_steps = 0;   ///< of a block
@@ -72,7 +72,7 @@ class program_layout {
     return found->second;
   }
 
-  /// Places the chunks `chunk` to `chunk + count` of the part.
+  /// Places `count` chunks of the part, from `chunk` on.
   [[nodiscard]] carried_tree place(chunk_part const& part, tree const& t, int chunk,
                                    int count) const {
     carried_tree result{rank_of(t.root), count, {}, {}};
@@ -97,7 +97,7 @@ class program_layout {
     return result;
   }
 
-  /// The chunk that stays on its rank: input to output chunk; nothing if no chunk stays.
+  /// The input and the output position of the chunk that stays on its rank; nothing if none stays.
   [[nodiscard]] std::optional<std::pair<int, int>> stays(int rank, std::optional<int> root) const {
     auto const kind = plan_->collective;
     if (has_reduce_phase(kind) || (has_root(kind) && rank != root)) return std::nullopt;

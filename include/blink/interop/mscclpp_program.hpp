@@ -33,13 +33,13 @@ enum class mscclpp_channel_type : std::uint8_t {
 /// channel to the rank.
 struct mscclpp_channel {
   mscclpp_channel_type type = mscclpp_channel_type::memory;
-  int id = 0;  ///< position in the rank's peers of this path
+  int id = 0;  ///< position among the rank's peers of this type
   friend auto operator<=>(mscclpp_channel const&, mscclpp_channel const&) = default;
 };
 
 /// The first of some consecutive chunks of a rank's buffer.
 struct mscclpp_place {
-  int rank = -1;  ///< -1: the own one
+  int rank = -1;  ///< -1: the rank itself
   step_buffer buffer = step_buffer::input;
   int chunk = 0;
   friend auto operator<=>(mscclpp_place const&, mscclpp_place const&) = default;
@@ -54,7 +54,7 @@ enum class mscclpp_kind : std::uint8_t {
   copy,     ///< the same, inside the rank
   reduce,   ///< the sum of the sources to the destination
   acquire,  ///< waits until each semaphore is positive, takes one off
-  release,  ///< adds one
+  release,  ///< adds one to each semaphore
 };
 
 /// The names of operations in MSCCL++'s files.

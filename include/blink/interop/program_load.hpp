@@ -21,10 +21,10 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The load of a step program on a machine's links.
 struct program_load {
-  std::map<std::pair<int, int>, rational> part;  ///< of the buffer over each link, by node ids
+  std::map<std::pair<int, int>, rational> part;  ///< of the buffer on each link, by node ids
   std::map<std::pair<int, int>, rational> capacity;
   std::pair<int, int> narrowest{-1, -1};  ///< the link that takes longest
-  rational rate;  ///< bytes of the whole buffer in time one, if links were all
+  rational rate;  ///< bytes of the whole buffer in time one, if only links limited it
 };
 
 /// Routes the sends of a sound program over a machine whose ranks are the program's in their order.

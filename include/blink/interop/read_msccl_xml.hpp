@@ -74,7 +74,7 @@ class msccl_reader {
     return "one of " + result.substr(0, result.size() - 2);
   }
 
-  /// The children with their ids, 0 to n-1 in any order.
+  /// The children by their ids, which are 0 to n-1 in any order.
   [[nodiscard]] static std::vector<xml_element> by_id(xml_element const& parent, char const* name,
                                                       char const* also, std::int64_t most) {
     std::vector<std::pair<std::int64_t, xml_element>> found;

@@ -102,7 +102,7 @@ struct program_block {
 
 /// The program of one rank. Its blocks run side by side.
 struct rank_program {
-  int input_chunks = 0;    ///< offsets into the buffer stay below
+  int input_chunks = 0;    ///< offsets into the buffer are smaller
   int output_chunks = 0;   ///< the same
   int scratch_chunks = 0;  ///< the same; the runtime allocates them
   std::vector<program_block> blocks;
@@ -148,8 +148,8 @@ struct chunk_counts {
   int output = 0;
 };
 
-/// The number of chunks of one rank's part of a buffer. Gather and scatter count them, all other
-/// collectives count the chunks of the whole buffer.
+/// The number of chunks of one rank's part of a buffer. `chunk_count` counts these for gather and
+/// scatter, and the chunks of the whole buffer for all other collectives.
 [[nodiscard]] constexpr int block_chunks(collective kind, int chunk_count, int rank_count) {
   return has_root(kind) ? chunk_count : chunk_count / rank_count;
 }

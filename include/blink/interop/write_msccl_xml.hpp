@@ -59,8 +59,8 @@ namespace detail {
 ///
 /// Attributes are one space apart in double quotes, without an XML declaration, and all sizes are
 /// written out. The runtimes' own readers need this form. The format has no place for the root of a
-/// broadcast or reduce. It is the rank that receives or sends nothing, and the call must name the
-/// same rank.
+/// broadcast or reduce. The root is the rank that receives or sends nothing, and the call must name
+/// the same rank.
 ///
 /// Throws: planning_error if the dialect has no name for the collective.
 [[nodiscard]] inline std::string write_msccl_xml(step_program const& program,

@@ -145,7 +145,7 @@ class mscclpp_rank_writer {
   int unit_bytes_;
 };
 
-/// The name of a collective in MSCCL++'s files: the library's without "_".
+/// The name of a collective in MSCCL++'s files: blink's name without "_".
 [[nodiscard]] inline std::string mscclpp_name(collective kind) {
   std::string name(to_text(kind));
   std::erase(name, '_');

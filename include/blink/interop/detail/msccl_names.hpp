@@ -11,7 +11,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The readers of MSCCL files. They differ in names of collectives, in collectives, and in limits.
+/// The runtimes that read MSCCL files. They differ in collectives, in names of collectives, and in
+/// limits.
 enum class msccl_dialect : std::uint8_t {
   azure,   ///< Azure's executor
   rccl,    ///< the same inside RCCL, with shorter blocks

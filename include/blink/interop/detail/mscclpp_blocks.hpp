@@ -45,8 +45,7 @@ class mscclpp_operations {
 
   void sync() { to_->push_back({mscclpp_kind::sync}); }
 
-  /// Appends an operation for each kind of channel, and further ones if they are too many for one
-  /// operation.
+  /// Appends an operation for each kind of channel, or several where one cannot hold all channels.
   void on_channels(mscclpp_kind kind, std::vector<mscclpp_channel> channels) {
     std::sort(channels.begin(), channels.end());
     for (auto const& c : channels) {

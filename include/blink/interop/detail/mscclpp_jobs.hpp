@@ -22,14 +22,14 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// neighbours has several jobs, each for some of them.
 struct mscclpp_job {
   int count = 0;                               // chunks
-  std::vector<mscclpp_channel> incoming = {};  // waits for a signal of each
-  std::vector<int> acquires = {};              // and for other jobs of the rank
-  std::vector<mscclpp_place> terms = {};       // then adds these up, if any
-  mscclpp_place sum = {};                      // here
+  std::vector<mscclpp_channel> incoming = {};  // waits for a signal on each
+  std::vector<int> acquires = {};              // and for semaphores of other jobs
+  std::vector<mscclpp_place> terms = {};       // then adds these, if any
+  mscclpp_place sum = {};                      // and stores the sum here
   mscclpp_place source = {};                   // then puts this
-  std::vector<mscclpp_channel> put_over = {};  // to these places
+  std::vector<mscclpp_channel> put_over = {};  // over these channels
   std::vector<mscclpp_place> destinations = {};
-  std::vector<mscclpp_channel> outgoing = {};  // then signals
+  std::vector<mscclpp_channel> outgoing = {};  // then signals on these
   std::vector<int> releases = {};
   [[nodiscard]] bool only_waits() const { return terms.empty() && destinations.empty(); }
   [[nodiscard]] std::size_t channel_count() const { return incoming.size() + outgoing.size(); }
@@ -37,8 +37,8 @@ struct mscclpp_job {
 
 /// The jobs of trees, by rank.
 ///
-/// The order is one in which one thread could do one unit of all jobs. Trees come one after the
-/// other, and a tree's reduce direction before its broadcast direction.
+/// One thread could do one unit of all jobs in their order. Trees come one after the other, and a
+/// tree's reduce direction before its broadcast direction.
 class mscclpp_jobs {
  public:
   /// over_network:  true if two ranks reach each other by the network

@@ -38,7 +38,7 @@ struct running_block {
   int number = 0;  ///< of all blocks of all ranks
   int rank = 0;
   int index = 0;  ///< in its rank
-  int in = -1;    ///< queues
+  int in = -1;    ///< queue; -1: none
   int out = -1;
   int iteration = 0;
   std::size_t step = 0;
@@ -52,8 +52,8 @@ struct running_block {
   }
 };
 
-/// The blocks of all ranks and the queues between them: the progress of each, and what it waits
-/// for. The contents of chunks do not matter here.
+/// The blocks of all ranks, their progress and waits, and the queues between them. The contents of
+/// chunks do not matter here.
 ///
 /// Source: queues with one reader and one writer make the end independent of the order of steps: G.
 ///         Kahn, "The semantics of a simple language for parallel programming", 1974.
@@ -75,7 +75,7 @@ class program_blocks {
   [[nodiscard]] int dependency(running_block const& b, program_step const& step) const {
     return first_block_[static_cast<std::size_t>(b.rank)] + step.depends_block;
   }
-  /// The number of one block of each block's group, by block. Queues and dependencies join the
+  /// By block: the number of a block that represents its group. Queues and dependencies join the
   /// blocks of a group.
   [[nodiscard]] std::vector<int> groups() const {
     std::vector<int> leader;
@@ -104,6 +104,7 @@ class program_blocks {
     return !is_at_end(b) && waits(b) == wait::none;
   }
 
+  /// Takes the next chunk out of the block's incoming queue.
   /// Pre: the block is ready, its step receives.
   [[nodiscard]] chunk_message receive(running_block const& b) {
     auto& in = queue_at(b.in);
@@ -112,6 +113,7 @@ class program_blocks {
     if (arrived.ends_step) --in.steps;
     return arrived;
   }
+  /// Puts a chunk into the block's outgoing queue.
   /// Pre: the block is ready, its step sends.
   void send(running_block const& b, chunk_message sent) {
     auto& out = queue_at(b.out);
@@ -158,7 +160,7 @@ class program_blocks {
  private:
   struct queue {
     std::deque<chunk_message> chunks;
-    int steps = 0;  // of the sender, begun and not received to the end
+    int steps = 0;  // that the sender began and the receiver has not finished
     int sender = -1;
     int receiver = -1;
   };

@@ -17,7 +17,8 @@ using block_clock = std::vector<std::uint32_t>;
 
 /// The chunks that each block of a step program knows to be finished.
 ///
-/// These are its own chunks, and those known to the blocks that it waited for or received from.
+/// These are the block's own chunks, and the chunks known to the blocks that it waited for or
+/// received from.
 ///
 /// Source: vector clocks: F. Mattern, "Virtual time and global states of distributed systems",
 ///         1989.

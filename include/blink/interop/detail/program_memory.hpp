@@ -32,7 +32,7 @@ using chunk_value = std::shared_ptr<std::vector<chunk_origin> const>;
   return std::make_shared<std::vector<chunk_origin> const>(std::move(origins));
 }
 
-/// A step's access to a chunk, by the `position`-th chunk that a block has handled.
+/// A step's access to a chunk, while the block handles its `position`-th chunk.
 struct chunk_access {
   int block = -1;  ///< of all blocks of all ranks; -1: before the program
   std::uint32_t position = 0;
@@ -43,7 +43,7 @@ struct chunk_access {
 struct chunk_cell {
   chunk_value value;
   chunk_access written;
-  std::vector<chunk_access> read;  ///< since then, the last of each block
+  std::vector<chunk_access> read;  ///< after that write; the last read of each block
 };
 
 /// One rank's buffers. In place, input and output share cells.
@@ -77,7 +77,7 @@ class rank_memory {
  private:
   /// Makes the small buffer the rank's part of the large one.
   void overlap(collective kind, int rank, int root) {
-    if (has_blocks(kind) && has_root(kind) && rank != root) return;  // it has one buffer
+    if (has_blocks(kind) && has_root(kind) && rank != root) return;  // this rank has one buffer
     bool const cuts_input = has_input_blocks(kind);
     bool const cuts_output = has_output_blocks(kind);
     output_start_ = cuts_input && !cuts_output ? rank * counts_.output : 0;

@@ -58,8 +58,7 @@ class program_run {
     }
   }
 
-  /// Throws: program_fault for the first output chunk with another value than the collective
-  ///         defines.
+  /// Throws: program_fault for the first output chunk whose value is not the collective's.
   void check_results() {
     if (!program_->collective) return;
     int const ranks = static_cast<int>(memory_.size());

@@ -26,13 +26,13 @@ struct carried_tree {
   int root = 0;
   int count = 1;                          ///< chunks
   std::vector<std::pair<int, int>> up;    ///< (from, to), towards the root
-  std::vector<std::pair<int, int>> down;  ///< away from it
-  std::map<int, chunk_place> own = {};    ///< by rank: what it contributes
+  std::vector<std::pair<int, int>> down;  ///< (from, to), away from the root
+  std::map<int, chunk_place> own = {};    ///< by rank: its contribution
   std::map<int, chunk_place> store = {};  ///< by rank: where sums or copies go; else scratch
 };
 
-/// The connections of a rank that share a block: an incoming and an outgoing one of the same
-/// channel.
+/// The pairs of connections that share a block: at a rank, an incoming and an outgoing connection
+/// of the same channel.
 struct block_pairing {
   std::map<std::pair<int, int>, int> channel;  ///< by (from, to), counted from 0
   std::vector<std::map<int, int>> out_of;      ///< by rank: incoming peer -> outgoing peer
@@ -117,8 +117,8 @@ struct block_pairing {
 ///
 /// Transfers that pass through one block make a chain, which is written as a whole. After every
 /// chain, all queues that it used are empty again. Chains are ordered by the time at which their
-/// data can be there. This order of steps runs with a single slot in every queue. Each bounded
-/// queue has one reader and one writer, so then no other timing can hang either.
+/// data can arrive. This order of steps runs with a single slot in every queue. Each bounded queue
+/// has one reader and one writer, so no other timing can hang either.
 class program_writer {
  public:
   program_writer(std::vector<carried_tree> const& trees, block_pairing const& pairing,
@@ -313,8 +313,7 @@ class program_writer {
     }
   }
 
-  /// The place where a rank stores what it receives: the one that the tree names, or scratch of its
-  /// own.
+  /// The place where a rank stores what it receives: the place that the tree names, else scratch.
   [[nodiscard]] chunk_place store_of(int t, int rank) {
     auto const& tree = tree_at(t);
     if (auto const found = tree.store.find(rank); found != tree.store.end()) return found->second;
