@@ -46,7 +46,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 enum class link_end : std::uint8_t { tail, head };
 
-/// Iterates over the links that have `vertex` at one end. It looks at every link of the machine.
+/// Iterates over the links that have `vertex` at one end. The iterator visits every link of the
+/// machine.
 template <link_end End>
 class link_iterator {
  public:

@@ -18,8 +18,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// By position of a node: true if a node in `start` reaches it along links that `use` accepts. If
-/// not `forward`, true if it reaches a node in `start`.
+/// By position of a node: true if some node in `start` reaches that node along links that `use`
+/// accepts. If not `forward`, true if that node reaches some node in `start`.
 template <class Use>
 std::vector<bool> reached(topology const& machine, std::vector<int> const& start, bool forward,
                           Use use) {

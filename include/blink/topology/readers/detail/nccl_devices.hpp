@@ -106,8 +106,8 @@ class nccl_device_reader {
                                                      : attributes);
   }
 
-  /// Visits the expected elements and keeps the first unexpected one. That is an error later,
-  /// unless the file has no GPU, which has an error of its own.
+  /// Visits the expected elements and keeps the first unexpected one. The unexpected element is an
+  /// error later, unless the file has no GPU, which has an error of its own.
   template <class Visit>
   void for_each_child(xml_element const& parent, std::initializer_list<std::string_view> expected,
                       Visit visit) {
