@@ -87,8 +87,8 @@ class egress_excess_remover {
     limit_by_inflow();
     if (shortage() > 0) return std::nullopt;
     // Lowering a link out of one switch may lower another's inflow, so the switches take several
-    // rounds. Capacities bound their number. A machine that needs more than this has a chain or
-    // circle of such switches.
+    // rounds. Capacities bound the number of rounds. A machine that needs more rounds than this has
+    // a chain or circle of such switches.
     constexpr int most_rounds = 64;
     for (int round = 0; round < most_rounds; ++round) {
       auto const unbalanced = unbalanced_switches(arcs_, capacity_, is_switch_);

@@ -82,7 +82,7 @@ struct rooted_connectivity_result {
 };
 
 /// Finds the smallest cut between a root and any terminal. Without switches its value is the rate
-/// of an optimal broadcast: so many edge-disjoint arborescences exist. Capacities count as
+/// of an optimal broadcast: that many edge-disjoint arborescences exist. Capacities count as
 /// multiplicities of edges.
 ///
 /// terminals: vertices; the root among them is ignored

@@ -45,7 +45,6 @@ struct min_cost_arborescence_result {
 ///         least `cost`.
 /// Throws: precondition_error if a precondition does not hold; planning_error that names an
 ///         unreachable vertex.
-///         which cannot be reached.
 template <directed_edge_list Graph, edge_weights<Graph> Costs>
 [[nodiscard]] auto min_cost_arborescence(Graph const& graph, int root, Costs const& costs)
     -> min_cost_arborescence_result<mapped_t<Costs>> {

@@ -223,9 +223,9 @@ inline constexpr std::size_t shallow_arborescences_exact = 10;
 
 /// Finds cheap spanning arborescences of bounded height from several roots.
 ///
-/// They are cheapest for up to `shallow_arborescences_exact` vertices, and for any number without a
-/// bound on the height. Otherwise a local search runs from two starts, because the problem is
-/// NP-hard.
+/// The trees are cheapest for up to `shallow_arborescences_exact` vertices, and for any number
+/// without a bound on the height. Otherwise a local search runs from two starts, because the
+/// problem is NP-hard.
 ///
 /// height: edges on the longest path from the root; 0: any
 /// Source: without a bound: J. Edmonds, "Optimum branchings", 1967; the recursion over vertex sets:

@@ -20,8 +20,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A switch has more capacity out than in, and the supplies need its egress excess to reach every
-/// rank. Then the cuts promise more than forwarding can achieve.
+/// The error for a switch with more capacity out than in, if the supplies need its egress excess to
+/// reach every rank. Then the cuts promise more than forwarding can achieve.
 struct unsplittable_switch : planning_error {
   explicit unsplittable_switch(int switch_node)
       : planning_error(

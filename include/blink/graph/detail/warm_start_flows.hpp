@@ -123,8 +123,8 @@ class warm_start_flows {
     flow(r, ut) += amount;
   }
 
-  /// Removes the flow of an arc beyond its capacity. It is rerouted to the arc's head where
-  /// possible. The rest lowers the value of the flow.
+  /// Removes the flow of an arc beyond its capacity. The removed flow is rerouted to the arc's head
+  /// where possible. The rest lowers the value of the flow.
   void mend(row& r, int arc) {
     auto const excess = over(r, arc);
     if (excess <= 0) return;
