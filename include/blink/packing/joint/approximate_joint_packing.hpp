@@ -94,7 +94,8 @@ namespace detail {
   return result;
 }
 
-/// The number of times, at most `wished`, that a column fits into `room`. It is taken off `room`.
+/// The number of times, at most `wished`, that a column fits into `room`. Takes that much off
+/// `room`.
 ///
 /// column: rows, in ascending order
 [[nodiscard]] inline std::int64_t what_fits(packing_column const& column, std::int64_t wished,

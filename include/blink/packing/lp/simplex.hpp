@@ -28,9 +28,9 @@ using packing_column = std::vector<int>;
 
 /// A search for cheap columns by given prices of the rows.
 ///
-/// Semantics beyond the syntax: it appends columns of the program, among them a cheapest one. A
-/// column costs the sum of the prices over its rows. It works for floating point and for integers.
-/// Prices are not negative, and no column is empty.
+/// Semantics beyond the syntax: the oracle appends columns of the program, among them a cheapest
+/// one. A column costs the sum of the prices over its rows. The oracle works for floating point and
+/// for integers. Prices are not negative, and no column is empty.
 template <class Oracle>
 concept pricing_oracle =
     requires(Oracle& price, std::span<double const> costs,
@@ -41,8 +41,8 @@ concept pricing_oracle =
 static_assert(!pricing_oracle<decltype([](std::span<double const>, auto&) {})>);
 
 /// An oracle that breaks ties between optima. A unit of a column then counts as 1 less its
-/// perturbation, which is small and not negative. The oracle includes it when it searches in
-/// floating point. Exact prices and weights are without perturbations.
+/// perturbation, which is small and not negative. The oracle includes the perturbation when it
+/// searches in floating point. Exact prices and weights are without perturbations.
 template <class Oracle>
 concept has_perturbations = requires(Oracle const& price, packing_column const& rows) {
   { price.perturbation(rows) } -> std::convertible_to<double>;

@@ -195,11 +195,11 @@ selected_trees select_trees(tree_set& pool, std::vector<std::int64_t> const& roo
 
 /// Chooses few trees, with weights that are multiples of a simple unit, whose rate is near a bound.
 ///
-/// It solves an integer program over candidate trees. Weights are first 0 or 1 unit, then any
-/// number of units, then multiples of 1/2, 1/3, 1/4 … unit. It ends when the rate reaches
-/// `fraction` of `bound`, with as few trees as possible for that unit. The first unit is the
-/// greatest common divisor of the capacities. If that is small compared with them, as with measured
-/// rates, it is the least capacity or a fraction of the bound.
+/// The search solves an integer program over candidate trees. Weights are first 0 or 1 unit, then
+/// any number of units, then multiples of 1/2, 1/3, 1/4 … unit. The search ends when the rate
+/// reaches `fraction` of `bound`, with as few trees as possible for that unit. The first unit is
+/// the greatest common divisor of the capacities. If that is small compared with them, as with
+/// measured rates, it is the least capacity or a fraction of the bound.
 ///
 /// The candidates of an approximate packing need not contain a good integer packing, so random
 /// packings add more. Each fills the room step by step with trees that `cheapest_tree` finds.

@@ -28,8 +28,8 @@ struct height_reduction_options {
 /// Lowers the trees of a packing by exchanging edges among them, because height causes latency.
 /// Weights and rate stay the same.
 ///
-/// Two trees exchange the edges by which they enter a vertex, or one tree enters it over an edge
-/// with room. This happens while it moves deep vertices up. Because it is a local search, trees
+/// Two trees exchange the edges by which they enter a vertex, or one tree enters a vertex over an
+/// edge with room. This happens while deep vertices move up. Because it is a local search, trees
 /// need not be as low as possible.
 ///
 /// Time:   O((1 + kicks) rounds T^2 V^2) for T trees of V vertices; very few rounds are usual.

@@ -89,8 +89,8 @@ inline std::int64_t room_for(std::vector<int> const& links, std::vector<std::int
   return links.empty() ? 0 : least;
 }
 
-/// Finds one ring over links with `room`; empty if none was found. It searches with different
-/// orders and growing limits. A search that goes wrong early may take very long, while the next is
+/// Finds one ring over links with `room`; empty if none was found. The search tries different
+/// orders with growing limits. A search that goes wrong early may take very long, while the next is
 /// often short.
 inline std::vector<int> find_ring(ring_links const& graph, std::vector<std::int64_t> const& room,
                                   std::size_t node_limit, std::uint64_t shuffle) {

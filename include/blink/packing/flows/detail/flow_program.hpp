@@ -23,12 +23,12 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The optimum of a concurrent flow, as a linear program over prices.
 ///
-/// It considers prices of the edges by which the capacities cost 1 together. Among these it finds
-/// those by which the cheapest routes of all pairs cost most. That maximum is 1 / the optimal rate.
-/// Each tree of routes from a source costs at least the cost assumed for the source; this is a row.
-/// Searches for cheapest routes find the rows that the prices violate. At the end, the dual value
-/// of a row is the share of the source's flow over its tree. Pivots run in floating point. The last
-/// basis can be solved in integers.
+/// The program considers prices of the edges by which the capacities cost 1 together. Among these
+/// it finds those by which the cheapest routes of all pairs cost most. That maximum is 1 / the
+/// optimal rate. Each tree of routes from a source costs at least the cost assumed for the source;
+/// this is a row. Searches for cheapest routes find the rows that the prices violate. At the end,
+/// the dual value of a row is the share of the source's flow over its tree. Pivots run in floating
+/// point. The last basis can be solved in integers.
 ///
 /// Source: G. Dantzig and P. Wolfe, "Decomposition principle for linear programs", Operations
 ///         Research 8, 1960 (trees by price), in its dual form; W. Ben-Ameur and J. Neto,

@@ -37,10 +37,10 @@ struct column_pair {
 /// Generates cheapest pairs by prices of the resources, and remembers the pair of each column.
 /// Trees span the ranks alone.
 ///
-/// In a symmetric problem, it finds a cheapest spanning tree over the routes between ranks, without
-/// visiting all routes. Otherwise it finds cheapest arborescences in both directions over the
-/// cheapest routes. Prices only rise. So the cost of a root's pair, when last computed, is a lower
-/// bound of its present cost, and few roots are visited.
+/// In a symmetric problem, the search finds a cheapest spanning tree over the routes between ranks,
+/// without visiting all routes. Otherwise it finds cheapest arborescences in both directions over
+/// the cheapest routes. Prices only rise. So the cost of a root's pair, when last computed, is a
+/// lower bound of its present cost, and few roots are visited.
 ///
 /// Source: K. Mehlhorn, "A faster approximation algorithm for the Steiner problem in graphs",
 ///         Information Processing Letters 27, 1988 (sufficient routes between terminals); J.

@@ -148,8 +148,7 @@ inline void keep_rounded(joint_problem const& problem, std::vector<tree_layer> c
 /// and prices rounded to smaller numbers. Their rate is proven to miss the optimum by at most
 /// `gap`, as a share of the bound. With a `gap` of 1, the best result is taken.
 ///
-/// Throws: overflow_error if there is neither.
-/// Throws: overflow_error if there is neither.
+/// Throws: overflow_error if there is neither an exact result nor a rounded one.
 [[nodiscard]] inline joint_optimum find_joint_optimum(joint_problem const& problem,
                                                       joint_optimum_options const& options) {
   joint_optimum result;

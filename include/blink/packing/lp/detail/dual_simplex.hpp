@@ -20,12 +20,12 @@ struct row_entry {
 };
 
 /// Maximizes a linear function of nonnegative variables under rows "sum of factor * variable <=
-/// limit". Rows can be added one by one. It uses the dual simplex method on a dense tableau, in
-/// floating point.
+/// limit". Rows can be added one by one. The method is the dual simplex method on a dense tableau,
+/// in floating point.
 ///
 /// Small random perturbations lower the objective and select one optimum. `is_optimal` is true if
-/// that one is also an optimum without perturbations. `price` is the value of one more unit of a
-/// row's limit, without perturbations.
+/// that optimum is also one without perturbations. `price` is the value of one more unit of a row's
+/// limit, without perturbations.
 ///
 /// Source: C. Lemke, "The dual method of solving the linear programming problem", Naval Research
 ///         Logistics Quarterly 1, 1954; J. Forrest, D. Goldfarb, "Steepest-edge simplex

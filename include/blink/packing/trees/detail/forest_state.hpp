@@ -30,8 +30,8 @@ struct growing_tree {
   int height = 0;
 };
 
-/// Partial arborescences, and the room that they leave on the edges. It determines how often an
-/// edge may join a tree such that all trees can still be finished.
+/// Partial arborescences, and the room that they leave on the edges. The state determines how often
+/// an edge may join a tree such that all trees can still be finished.
 ///
 /// All trees can be finished if and only if a flow condition holds for every vertex y. The trees
 /// that miss y must be able to flow to y together, from the vertices that they have reached. This

@@ -56,8 +56,7 @@ struct ring_links {
     }
   }
 
-  /// An upper bound of the rate, because every ring takes one link out of each vertex and one into
-  /// it.
+  /// An upper bound of the rate. Every ring takes one link out of each vertex and one into it.
   [[nodiscard]] std::int64_t bound() const {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (auto const* side : {&out, &in}) {

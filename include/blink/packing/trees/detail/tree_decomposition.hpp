@@ -61,7 +61,7 @@ class tree_decomposition {
   [[nodiscard]] std::vector<int> const& part() const { return part_; }
 
   /// Returns the decomposition with the fewest trees of several; among equals, the one with the
-  /// lowest trees. It stops early at a number that is proven least.
+  /// lowest trees. The search stops early at a number that is proven least.
   [[nodiscard]] std::vector<decomposed_tree> fewest(std::size_t max_tries) {
     std::vector<decomposed_tree> best, found;
     std::size_t const least = least_trees();
