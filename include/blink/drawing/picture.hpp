@@ -322,8 +322,8 @@ struct picture_options {
 
 /// Draws a plan on its machine as an SVG document that needs no other file.
 ///
-/// - Ranks stand on a circle, clockwise from the top, with the ranks of one server together.
-///   Switches stand inside the circle.
+/// - Ranks are on a circle, clockwise from the top, with the ranks of one server together. Switches
+///   are inside the circle.
 /// - Links are grey, and wider with their capacity.
 /// - The trees that use a link run over it side by side, each in its colour. Arrow heads show the
 ///   direction of data. A tree is dashed where it only reduces.

@@ -20,7 +20,7 @@ struct point {
   double y = 0;
 };
 
-/// The arc of the circle on which the ranks of one server stand.
+/// The arc of the circle along which the ranks of one server are placed.
 struct server_arc {
   int server = 0;
   double from = 0;  ///< radians, clockwise from the right
@@ -38,7 +38,7 @@ struct picture_layout {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Places the ranks on a circle, clockwise from the top. Ranks of one server stand side by side.
+/// Places the ranks on a circle, clockwise from the top. Ranks of one server are neighbours.
 inline void place_ranks(topology const& machine, picture_layout& layout) {
   std::map<int, std::size_t> seen;
   std::vector<std::vector<int>> groups;
@@ -95,8 +95,8 @@ inline void spread(std::vector<double>& angles, double apart) {
   }
 }
 
-/// Places the switches inside the circle. A switch with more hops to the nearest rank stands nearer
-/// to the centre, in the direction of the nodes that it serves.
+/// Places the switches inside the circle. A switch with more hops to the nearest rank is nearer to
+/// the centre, in the direction of the nodes that it serves.
 inline void place_switches(topology const& machine, picture_layout& layout) {
   auto const n = machine.nodes.size();
   std::vector<int> layer(n, -1);
@@ -123,7 +123,7 @@ inline void place_switches(topology const& machine, picture_layout& layout) {
     std::vector<std::size_t> here;
     for (std::size_t i = 0; i < n; ++i) {
       bool const is_the_network = between_servers == 1 && machine.nodes[i].server < 0;
-      if (layer[i] == l && !is_the_network) here.push_back(i);  // the network stands in the centre
+      if (layer[i] == l && !is_the_network) here.push_back(i);  // the network is in the centre
     }
     if (here.empty() || (l == last && here.size() == 1 && between_servers != 1))
       continue;  // a lone innermost switch stays in the centre
