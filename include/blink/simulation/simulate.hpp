@@ -20,11 +20,11 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Parameters of a simulated machine beside its links.
+/// Parameters of a simulated machine that its links do not give.
 struct simulation_options {
   double start_seconds = 5e-6;  ///< spent once, before the first chunk
   double step_seconds = 2e-6;   ///< for each chunk and tree edge, before it enters the links
-  double bytes_per_unit = 0;    ///< of one unit of capacity, per second; 0: by the unit's name
+  double bytes_per_unit = 0;    ///< bytes per second of one capacity unit; 0: from its name
   std::size_t window = 4;       ///< chunks in flight on a tree edge; 0: any number
   std::int64_t most_messages = 50'000'000;  ///< largest number of chunks times tree edges
 };
@@ -55,8 +55,8 @@ struct simulated_edge {
 };
 
 /// Adds the edges of one tree, one for each tree edge. A reduce edge needs the edges below it. A
-/// broadcast edge needs the edge above it. At the root of an all-reduce it needs all reduce edges
-/// that end there.
+/// broadcast edge needs the edge above it. A broadcast edge at the root of an all-reduce needs all
+/// reduce edges that end there.
 inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double bytes,
                       double chunk_bytes, timed_links const& links,
                       std::map<std::pair<int, int>, std::size_t> const& number) {
