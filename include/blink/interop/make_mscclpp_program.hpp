@@ -55,8 +55,9 @@ struct mscclpp_result {
 /// machine: where the plan's links are
 /// Pre:    the plan passes `check_plan`; instances and chunks are positive, units are multiples of
 ///         16 bytes.
-/// Throws: planning_error with the numbers, for a plan beyond the limits, for gather and scatter
-///         (the format needs chunks in every buffer), and for all that `make_step_program` refuses.
+/// Throws: precondition_error for other instances, chunks or units; planning_error with the
+///         numbers, for a plan beyond the limits, for gather and scatter (the format needs chunks
+///         in every buffer), and for all that `make_step_program` refuses.
 [[nodiscard]] inline mscclpp_result make_mscclpp_program(topology const& machine, plan const& plan,
                                                          mscclpp_options const& options = {}) {
   expects(options.instances > 0 && options.most_chunks > 0,

@@ -183,8 +183,9 @@ inline void require_limits(step_program const& program, step_program_limits cons
 /// Pre:     the plan passes `check_plan`; instances and chunks are positive.
 /// Post:    passes `check_program` with a single slot in each queue.
 /// Time:    O(steps log steps), plus most_chunks * links of trees where weights must be rounded.
-/// Throws:  planning_error with the numbers, for a plan beyond the limits. Also for unequal shares,
-///          forwarding ranks, switches as tree nodes, and collectives of no step program.
+/// Throws:  precondition_error for instances or chunks below 1; planning_error with the numbers,
+///          for a plan beyond the limits. Also for unequal shares, forwarding ranks, switches as
+///          tree nodes, and collectives of no step program.
 [[nodiscard]] inline step_program_result make_step_program(
     topology const& machine, plan const& plan, step_program_options const& options = {}) {
   expects(options.instances > 0 && options.most_chunks > 0,

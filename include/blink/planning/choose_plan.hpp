@@ -106,8 +106,9 @@ struct plan_crossover {
 /// eighth. Where the fastest candidate differs from that of the size before, bisection finds the
 /// byte. A candidate that is the fastest only between two visited sizes may be missed.
 ///
-/// Time: O(log(last / first) * 64) predictions of each candidate.
-/// Pre:  1 <= first <= last.
+/// Time:   O(log(last / first) * 64) predictions of each candidate.
+/// Pre:    1 <= first <= last.
+/// Throws: precondition_error if the precondition does not hold.
 [[nodiscard]] inline std::vector<plan_crossover> crossovers(plan_candidates const& candidates,
                                                             std::int64_t first, std::int64_t last) {
   expects(1 <= first && first <= last, "crossovers: expected 1 <= first <= last");
@@ -140,7 +141,9 @@ struct plan_crossover {
 }
 
 /// The plan of all planners that is predicted to be the fastest for a buffer of `bytes`.
-/// Throws: as `all_plans`.
+///
+/// Pre:    bytes >= 0.
+/// Throws: as `all_plans`; precondition_error if bytes < 0.
 [[nodiscard]] inline plan choose_plan(topology const& machine, plan_request const& request,
                                       double bytes, cost_parameters const& parameters = {}) {
   auto candidates = all_plans(machine, request, parameters);

@@ -47,8 +47,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// first, last:    sizes of the whole buffer in bytes; the first entry also holds below, the last
 ///                 above
 /// Time:   as `crossovers`, and `make_schedule` for each algorithm of the table.
-/// Throws: as `make_schedule`, including planning_error if switches copy in the best plan, which
-///         cannot run.
+/// Pre:    1 <= first <= last.
+/// Throws: as `crossovers` and `make_schedule`, including planning_error if switches copy in the
+///         best plan, which cannot run.
 [[nodiscard]] inline tuning_table choose_tuning(topology const& machine,
                                                 plan_candidates const& candidates,
                                                 double bytes_per_unit, std::int64_t first,

@@ -101,8 +101,8 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
 
 }  // namespace detail
 
-/// Plans all-gather or reduce-scatter with k trees of equal weight at each rank (k times its share,
-/// with unequal shares), at the highest rate that such plans have.
+/// Plans all-gather with k trees of equal weight at each rank (k times its share, with unequal
+/// shares), at the highest rate that such plans have.
 ///
 /// With the weight 1/U of a tree, floor(U b) trees fit on a link of capacity b. A search finds the
 /// smallest U at which the trees fit; the trees are then packed into these whole capacities. Equal
@@ -111,6 +111,7 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
 /// shares: by rank, in the order of the machine's ranks; empty: equal.
 /// Source: L. Zhao et al., "ForestColl", 2024 (fixed k).
 /// Time:   O(capacities * log) times `all_gather_rate`, then as all-gather by `plan_direct`.
+/// Pre:    an all-gather; `make_plan` plans a reduce-scatter on the reversed machine.
 /// Post:   `bound` and `proof` are those without the restriction, so rate / bound shows its cost.
 ///         Behind switches whose routes need parts of trees, a rank may have more and lighter trees
 ///         of the same sum.

@@ -36,15 +36,17 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans all-gather or reduce-scatter with unequal shares of the ranks, optimally on any machine.
-/// Each rank roots arborescences of a total weight in proportion to its share.
+/// Plans all-gather with unequal shares of the ranks, optimally on any machine. Each rank roots
+/// arborescences of a total weight in proportion to its share.
 ///
 /// shares: by rank, in the order of the machine's ranks; a rank with 0 roots nothing.
 /// Source: L. Zhao et al., "ForestColl", 2024; Edmonds 1973.
 /// Time:   as all-gather by `plan_direct`.
+/// Pre:    an all-gather; `make_plan` plans a reduce-scatter on the reversed machine.
 /// Post:   rate = bound, proven by a cut; the weights of each rank's trees are in proportion to the
 ///         shares.
-/// Throws: as `prove_bound`, and as `plan_direct`.
+/// Throws: as `prove_bound`, and as `plan_direct`; precondition_error for negative shares, or not
+///         one for each rank.
 [[nodiscard]] inline plan plan_shares(topology const& machine, plan_request const& request,
                                       std::vector<std::int64_t> shares) {
   shares = detail::reduced_shares(machine, std::move(shares));

@@ -257,9 +257,10 @@ struct crossing {
 /// All trees have the same number of chunks. A link that serves one chunk of each tree in turn then
 /// serves trees in proportion to their weights.
 ///
-/// bytes: of the whole buffer; for all-gather and reduce-scatter, of the gathered buffer.
-/// Time:  O(trees * candidates * paths), a few candidates and paths.
-/// Pre:   bytes >= 0.
+/// bytes:  of the whole buffer; for all-gather and reduce-scatter, of the gathered buffer.
+/// Time:   O(trees * candidates * paths), a few candidates and paths.
+/// Pre:    bytes >= 0.
+/// Throws: precondition_error if bytes < 0.
 [[nodiscard]] inline predicted_time predict(plan_cost const& cost, double bytes) {
   expects(bytes >= 0, "predict: expected bytes >= 0");
   auto const& parameters = cost.parameters;

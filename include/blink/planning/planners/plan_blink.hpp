@@ -49,11 +49,10 @@ template <class Oracle>
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020.
 /// Time:   see `multiplicative_weights` and `few_trees`; milliseconds for 8 ranks.
-/// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
+/// Pre:    a broadcast or an all-reduce; `make_plan` plans a reduce on the reversed machine.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
-/// Throws: planning_error for all-gather and reduce-scatter (the paper's packing has one root), for
-///         all-reduce over switches or over links that differ by direction, and if the ranks are
-///         not connected.
+/// Throws: planning_error for all-reduce over switches or over links that differ by direction, and
+///         if the ranks are not connected.
 [[nodiscard]] inline plan plan_blink(topology const& machine, plan_request const& request) {
   detail::expect_forward(request);
   plan result = detail::empty_plan(machine, request);

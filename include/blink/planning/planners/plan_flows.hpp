@@ -89,11 +89,13 @@ inline void require_routes(topology const& machine, std::vector<flow_demand> con
 ///
 /// Source: `concurrent_flow`; paths by `flow_paths`.
 /// Time:   see `concurrent_flow`.
+/// Pre:    an all-to-all, a shift or a permutation.
 /// Post:   rate <= bound, proven by prices; equal on all machines that we know up to 64 ranks,
 ///         within a hundredth otherwise.
-/// Throws: input_error for destinations that are no permutation; planning_error if a sender does
-///         not reach its receiver; overflow_error if capacities times ranks exceed 61 bits, or
-///         weights or their sums have no fractions of 63 bits (capacities beyond 40 bits).
+/// Throws: precondition_error for another collective; input_error for destinations that are no
+///         permutation; planning_error if a sender does not reach its receiver; overflow_error if
+///         capacities times ranks exceed 61 bits, or weights or their sums have no fractions of 63
+///         bits (capacities beyond 40 bits).
 [[nodiscard]] inline plan plan_flows(topology const& machine, plan_request const& request,
                                      concurrent_flow_options const& options) {
   expects(sends_and_receives(request.collective),

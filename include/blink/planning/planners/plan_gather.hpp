@@ -32,8 +32,10 @@ namespace blink { inline namespace BLINK_ABI {
 ///
 /// Source: `scatter_flow`; paths by `flow_paths`. A gather is a scatter on the reversed machine.
 /// Time:   a few maximum flows; without a root in the request, for each rank.
+/// Pre:    a gather or a scatter; the root, if given, is a rank.
 /// Post:   rate = bound, proven by a cut; at most links + N paths.
-/// Throws: planning_error if some rank is out of the root's reach.
+/// Throws: precondition_error if a precondition does not hold; planning_error if some rank is out
+///         of the root's reach.
 [[nodiscard]] inline plan plan_gather(topology const& machine, plan_request const& request) {
   bool const gathers = is_to_root(request.collective);
   expects(is_point_to_point(request.collective) && has_root(request.collective),

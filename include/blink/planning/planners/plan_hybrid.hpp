@@ -67,9 +67,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans a collective over two kinds of link at once. One part is the optimum on the fastest kind
-/// that joins all ranks, the other is the optimum on all other links. The buffer is split so that
-/// both end together.
+/// Plans a collective over two kinds of link at once. One part is the optimum on the machine's
+/// fastest kind, if that joins all ranks. The other part is the optimum on all other links. The
+/// buffer is split so that both end together.
 ///
 /// The request gives the size (`bytes`), and how much later the slow kind starts
 /// (`slow_start_seconds`: to switch peer access, to go through the host). With a size, the weights
@@ -81,8 +81,8 @@ namespace detail {
 ///         section 3.4.
 /// Time:   that of the exact planner on both parts.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
-/// Throws: planning_error if no kind joins all ranks, if the other links do not, or if there are
-///         none; input_error for a negative size or start, or a unit without a known rate.
+/// Throws: planning_error unless the fastest kind joins all ranks, and the other links also do;
+///         input_error for a negative size or start, or a unit without a known rate.
 [[nodiscard]] inline plan plan_hybrid(topology const& machine, plan_request const& request) {
   if (request.bytes < 0 || !(request.slow_start_seconds >= 0)) {
     throw input_error("hybrid: bytes and slow_start_seconds must not be negative");

@@ -63,7 +63,8 @@ struct proven_bound {
 /// Pre:    the collective is neither point-to-point nor a barrier.
 /// Source: Edmonds 1973 (broadcast); Zhao et al., "ForestColl", 2024 (all-gather with switches).
 /// Time:   O(N) maximum flows for N ranks, and a few times that for all-gather.
-/// Throws: planning_error if the ranks are not connected.
+/// Throws: precondition_error if the collective is another one; planning_error if the ranks are not
+///         connected.
 [[nodiscard]] inline proven_bound prove_bound(topology const& machine, collective kind, int root,
                                               std::vector<std::int64_t> shares = {}) {
   expects(has_spanning_trees(kind),

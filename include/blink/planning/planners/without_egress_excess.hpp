@@ -163,18 +163,18 @@ namespace detail {
 
 }  // namespace detail
 
-/// The machine with capacity left out of its switches until they split: on it, broadcast, reduce,
-/// all-gather and reduce-scatter reach what its cuts allow. The machine itself if nothing stands in
-/// the way.
+/// The machine with capacity left out of its switches until they split: on it, broadcast and
+/// all-gather reach what its cuts allow. The machine itself if nothing stands in the way, and for
+/// all other collectives. A reduce or reduce-scatter needs the reversed machine and its forward
+/// collective.
 ///
-/// A switch that lets more out than in (reduce, reduce-scatter: more in than out) may keep cuts
-/// above what forwarding can do. Up to 24 ranks, a linear program finds the highest rate of
-/// forwarding. Links out of switches keep the capacity that this rate takes. For more ranks, and
-/// where its numbers get too large, a search lowers the egress excess alone. The search finds the
-/// largest part of the rate that works. The bound of the whole machine stays a bound, so rate /
-/// bound shows the largest possible loss.
+/// A switch that lets more out than in may keep cuts above what forwarding can do. Up to 24 ranks,
+/// a linear program finds the highest rate of forwarding. Links out of switches keep the capacity
+/// that this rate takes. For more ranks, and where its numbers get too large, a search lowers the
+/// egress excess alone. The search finds the largest part of the rate that works. The bound of the
+/// whole machine stays a bound, so rate / bound shows the largest possible loss.
 ///
-/// shares: by rank, for all-gather and reduce-scatter; none: equal.
+/// shares: by rank, for all-gather; none: equal.
 /// Time:   see `simplex`; the search: a dozen times `remove_egress_excess`.
 /// Post:   the same nodes; capacities are at most those of `machine`, in smaller steps.
 /// Throws: planning_error if the ranks are not connected, or no part of the rate was found to work.

@@ -36,7 +36,7 @@ namespace blink { inline namespace BLINK_ABI {
 ///   `"reduces": true` (it adds up what it receives).
 /// - A capacity is a number of at most 9 decimals, or a fraction as text ("25/3"). Capacities
 ///   become integers. A unit has the fewest steps that make all of them exact, or `steps_per_unit`.
-/// - A link may repeat the machine's unit.
+/// - A link may repeat the machine's unit. If the machine names no unit, the first link must.
 /// - The counts `gpus`, `switches` and `directed_links` are checked. `source`, `group` and `note`
 ///   are for people.
 /// - Any other key is refused, because it may change the meaning of the file.
