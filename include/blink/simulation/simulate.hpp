@@ -110,7 +110,8 @@ inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double 
 /// bytes:       size of the whole buffer, split over the trees in proportion to their weights
 /// chunk_bytes: the largest chunk of each tree, in bytes; the chunks of a tree have equal sizes
 /// Time:   O(M (path length + log edges)) for M messages.  Space: O(M).
-/// Pre:    the plan passes `check_plan`; bytes >= 0; chunk sizes are positive, one for each tree.
+/// Pre:    the plan passes `check_plan` and is no barrier; bytes >= 0; chunk sizes are positive,
+///         one for each tree.
 /// Throws: precondition_error if a precondition on numbers does not hold; input_error for more than
 ///         `most_messages` messages, or a unit without a known rate.
 [[nodiscard]] inline simulation_result simulate(topology const& machine, plan const& plan,

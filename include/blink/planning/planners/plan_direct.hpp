@@ -129,8 +129,9 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 /// Time:   see the packers; under a millisecond for 8 ranks.
 /// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
 /// Post:   rate = bound, proven by a cut, a partition, or prices.
-/// Throws: planning_error if the ranks are not connected, and for all-reduce with switches;
-///         unbalanced_switch if a switch with more capacity out than in cannot be split.
+/// Throws: precondition_error for a reduce or reduce_scatter; planning_error if the ranks are not
+///         connected, and for all-reduce with switches; unbalanced_switch if a switch with more
+///         capacity out than in cannot be split.
 [[nodiscard]] inline plan plan_direct(topology const& machine, plan_request const& request) {
   detail::expect_forward(request);
   plan result = detail::empty_plan(machine, request);

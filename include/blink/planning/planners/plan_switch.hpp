@@ -33,7 +33,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// Time:   O(N^2) tree edges.
 /// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
 /// Post:   rate = bound; proven by a cut, for all-reduce by prices.
-/// Throws: planning_error if the machine is no such switch.
+/// Throws: precondition_error for a reduce or reduce_scatter; planning_error if the machine is no
+///         such switch.
 [[nodiscard]] inline plan plan_switch(topology const& machine, plan_request const& request) {
   detail::expect_forward(request);
   auto const star = detail::to_star(machine);

@@ -247,8 +247,8 @@ struct phase_choice {
 /// Time:   a few times that of `plan_direct` for each server, and O(pieces * servers * N) edges.
 /// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
-/// Throws: planning_error on a single server, and if a server's ranks are not connected inside or
-///         servers not with each other.
+/// Throws: precondition_error for a reduce or reduce_scatter; planning_error on a single server,
+///         and if a server's ranks are not connected inside or servers not with each other.
 [[nodiscard]] inline plan plan_three_phase(topology const& machine, plan_request const& request) {
   detail::expect_forward(request);
   auto best = detail::glued_phases(machine, request, {});
