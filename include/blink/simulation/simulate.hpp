@@ -165,7 +165,7 @@ inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double 
     if (l.previous.empty()) plan_next(at, 0);
   }
   // Counts one arrival or credit that a chunk of an edge needs.
-  auto const come = [&](std::size_t at, std::size_t chunk, double when) {
+  auto const count_arrival = [&](std::size_t at, std::size_t chunk, double when) {
     auto& l = edges[at];
     l.ready[chunk] = std::max(l.ready[chunk], when);
     if (--l.missing[chunk] == 0 && l.waiting && l.sent == chunk) plan_next(at, l.ready[chunk]);
@@ -189,9 +189,9 @@ inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double 
     l.free_at = done;
     l.waiting = true;
     if (l.sent < l.chunks && l.missing[l.sent] == 0) plan_next(at, l.ready[l.sent]);
-    for (auto const to : l.next) come(to, chunk, arrival);
+    for (auto const to : l.next) count_arrival(to, chunk, arrival);
     if (options.window == 0 || chunk + options.window >= l.chunks) continue;
-    for (auto const from : l.previous) come(from, chunk + options.window, done);
+    for (auto const from : l.previous) count_arrival(from, chunk + options.window, done);
   }
   result.seconds += options.start_seconds;
   for (auto const& [ends, link] : number) result.busy_seconds[ends] = busy[link];

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/constraints/plan_fixed_trees.hpp>
+#include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/planning/planners/plan_blink.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
 #include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/copying_switches.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/random_machines.hpp"
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>
@@ -44,6 +48,20 @@ TEST(plan_joint, agrees_with_the_planners_of_direct_links_and_of_one_switch) {
     auto const machine = test::star_machine(n, 7);
     EXPECT_EQ(sound_plan(machine).rate, plan_switch(machine, request).rate);
   }
+}
+
+TEST(plan_joint, planners_of_one_collective_refuse_others) {
+  auto const machine = test::direct_machine(test::dgx1v_matrix(25));
+  plan_request const broadcasts{collective::broadcast, {}, "exact"};
+  EXPECT_ERROR((void)plan_joint(machine, broadcasts), "plan_joint: broadcast, expected all_reduce");
+  EXPECT_ERROR((void)plan_approximate(machine, broadcasts),
+               "plan_approximate: broadcast, expected all_reduce");
+  EXPECT_ERROR((void)plan_shares(machine, broadcasts, {}),
+               "plan_shares: broadcast, expected all_gather");
+  EXPECT_ERROR((void)plan_fixed_trees(machine, broadcasts, 2),
+               "plan_fixed_trees: broadcast, expected all_gather");
+  EXPECT_ERROR((void)plan_blink(machine, {collective::all_gather, {}, "blink"}),
+               "plan_blink: another collective, expected broadcast or all_reduce");
 }
 
 TEST(plan_joint, is_proven_on_random_machines) {

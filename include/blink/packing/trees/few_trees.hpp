@@ -164,10 +164,11 @@ struct selected_trees {
 };
 
 /// Selects few trees of `pool`, used `wanted` times in total, within `room`.
-template <class TopUp>
+template <class Completion>
 selected_trees select_trees(tree_set& pool, std::vector<std::int64_t> const& room,
-                            TopUp& complete_trees, std::vector<std::vector<double>> const& bounds,
-                            std::int64_t wanted, bool each_once, few_trees_options const& options) {
+                            Completion& complete_trees,
+                            std::vector<std::vector<double>> const& bounds, std::int64_t wanted,
+                            bool each_once, few_trees_options const& options) {
   selected_trees best;
   auto& [selection, proven, nodes] = best;
   // Random packings add candidates; the best of them is the first selection.

@@ -111,14 +111,14 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
 /// shares: by rank, in the order of the machine's ranks; empty: equal.
 /// Source: L. Zhao et al., "ForestColl", 2024 (fixed k).
 /// Time:   O(capacities * log) times `all_gather_rate`, then as all-gather by `plan_direct`.
-/// Pre:    an all-gather; `make_plan` plans a reduce-scatter on the reversed machine.
 /// Post:   `bound` and `proof` are those without the restriction, so rate / bound shows its cost.
 ///         Behind switches whose routes need parts of trees, a rank may have more and lighter trees
 ///         of the same sum.
 /// Throws: as `plan_shares`; precondition_error unless k >= 1.
 [[nodiscard]] inline plan plan_fixed_trees(topology const& machine, plan_request const& request,
                                            std::int64_t k, std::vector<std::int64_t> shares = {}) {
-  expects(k >= 1, "plan_fixed_trees: at least one tree a root");
+  detail::expect_kind(request, collective::all_gather, "plan_fixed_trees");
+  expects(k >= 1, "plan_fixed_trees: k is below 1, expected at least 1");
   shares = detail::reduced_shares(machine, std::move(shares));
   auto result = detail::plan_of_shares(machine, request, shares);
   if (result.ranks.size() < 2) return result;

@@ -42,13 +42,14 @@ namespace detail {
 /// shares: by rank, in the order of the machine's ranks; a rank with 0 roots nothing.
 /// Source: L. Zhao et al., "ForestColl", 2024; Edmonds 1973.
 /// Time:   as all-gather by `plan_direct`.
-/// Pre:    an all-gather; `make_plan` plans a reduce-scatter on the reversed machine.
 /// Post:   rate = bound, proven by a cut; the weights of each rank's trees are in proportion to the
 ///         shares.
 /// Throws: as `prove_bound`, and as `plan_direct`; precondition_error for negative shares, or not
-///         one for each rank.
+///         one for each rank; precondition_error for another collective, as `make_plan` plans a
+///         reduce-scatter on the reversed machine.
 [[nodiscard]] inline plan plan_shares(topology const& machine, plan_request const& request,
                                       std::vector<std::int64_t> shares) {
+  detail::expect_kind(request, collective::all_gather, "plan_shares");
   shares = detail::reduced_shares(machine, std::move(shares));
   auto result = detail::plan_of_shares(machine, request, shares);
   if (result.ranks.size() < 2) return result;

@@ -173,8 +173,7 @@ inline void add_what_stays(schedule& result, plan const& plan) {
     if (found == index.end()) {
       throw planning_error(
           "make_schedule: node " + std::to_string(id) +
-          " of a tree is no rank of the plan; switches that copy or reduce are not "
-          "run");
+          " of a tree is no rank of the plan, expected trees without switches that copy or reduce");
     }
     return found->second;
   };

@@ -106,10 +106,17 @@ namespace detail {
   return has_broadcast_phase(kind) ? kind : reversed(kind);
 }
 
+/// Throws precondition_error for another collective than `kind`, with the name of the planner.
+inline void expect_kind(plan_request const& request, collective kind, std::string_view planner) {
+  if (request.collective == kind) return;
+  throw precondition_error(std::string(planner) + ": " + std::string(to_text(request.collective)) +
+                           ", expected " + std::string(to_text(kind)));
+}
+
 /// Throws precondition_error for a reduce or reduce-scatter.
 inline void expect_forward(plan_request const& request) {
   expects(forward_collective(request.collective) == request.collective,
-          "a reduce or reduce-scatter is planned on the reversed machine");
+          "a reduce or reduce_scatter, expected its forward collective on the reversed machine");
 }
 
 }  // namespace detail

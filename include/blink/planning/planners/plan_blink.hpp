@@ -49,12 +49,14 @@ template <class Oracle>
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020.
 /// Time:   see `multiplicative_weights` and `few_trees`; milliseconds for 8 ranks.
-/// Pre:    a broadcast or an all-reduce; `make_plan` plans a reduce on the reversed machine.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
-/// Throws: precondition_error for a reduce or reduce_scatter; planning_error for all-reduce over
-///         switches or over links that differ by direction, and if the ranks are not connected.
+/// Throws: precondition_error unless it is a broadcast or an all-reduce (`make_plan` plans a reduce
+///         on the reversed machine); planning_error for all-reduce over switches or over links that
+///         differ by direction, and if the ranks are not connected.
 [[nodiscard]] inline plan plan_blink(topology const& machine, plan_request const& request) {
-  detail::expect_forward(request);
+  expects(
+      request.collective == collective::broadcast || request.collective == collective::all_reduce,
+      "plan_blink: another collective, expected broadcast or all_reduce");
   plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
 

@@ -146,7 +146,7 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
     default:
       if (!detail::used_switches(machine).empty()) {
         throw planning_error("machine '" + machine.name +
-                             "' has switches; `plan_joint` is for them");
+                             "' has switches, expected direct links; see `plan_joint`");
       }
       detail::plan_direct_all_reduce(detail::to_rank_graph(machine), result);
   }

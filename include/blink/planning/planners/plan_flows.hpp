@@ -99,7 +99,7 @@ inline void require_routes(topology const& machine, std::vector<flow_demand> con
 [[nodiscard]] inline plan plan_flows(topology const& machine, plan_request const& request,
                                      concurrent_flow_options const& options) {
   expects(sends_and_receives(request.collective),
-          "plan_flows: an all-to-all, a shift or a permutation");
+          "plan_flows: another collective, expected all_to_all, send_to_next or permute");
   plan result = detail::empty_plan(machine, request);
   if (request.collective == collective::permute) result.destinations = request.destinations;
   auto const demands = detail::demands_of(machine, request);

@@ -142,10 +142,11 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
 ///
 /// Source: `pack_joint_routes_approximately`.
 /// Time:   see there; figures: the benchmark `approximate_bench`.
-/// Pre:    an all-reduce.
 /// Post:   bound is proven by prices; rate / bound says how near the plan is.
-/// Throws: planning_error if the ranks are not connected, or switches copy or reduce.
+/// Throws: precondition_error for another collective; planning_error if the ranks are not
+///         connected, or switches copy or reduce.
 [[nodiscard]] inline plan plan_approximate(topology const& machine, plan_request const& request) {
+  detail::expect_kind(request, collective::all_reduce, "plan_approximate");
   plan result = detail::empty_plan(machine, request);
   result.planner = planned_by::approximate;
   if (result.ranks.size() == 1) return result;
@@ -168,16 +169,17 @@ struct joint_plan_limits {
 ///
 /// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
 /// Time:   see there; milliseconds for 16 ranks.
-/// Pre:    an all-reduce.
 /// Post:   The bound is proven by prices, or by a cut for the closed form. Usually rate = bound. If
 ///         the exact optimum takes too long or needs more than 61 bits, rate >= (1 - gap) * bound.
 ///         If that also fails, or the trees take more than `max_growth_work` to grow, the result is
 ///         the plan of `plan_approximate`, which `planner` names. If switches copy or reduce, trees
 ///         are grown without a limit, because no other planner plans there.
-/// Throws: planning_error if the ranks are not connected, or more than 10 switches copy, or reduce;
+/// Throws: precondition_error for another collective; planning_error if the ranks are not
+///         connected, or more than 10 switches copy, or reduce;
 ///         overflow_error if switches copy or reduce and the optimum has no 61-bit numbers.
 [[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request,
                                      joint_plan_limits const& limits) {
+  detail::expect_kind(request, collective::all_reduce, "plan_joint");
   plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
   if (auto star = detail::plan_copying_star(machine, request)) return *std::move(star);

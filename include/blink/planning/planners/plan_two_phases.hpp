@@ -26,11 +26,11 @@ namespace detail {
 
 /// True if all links have the same capacity in both directions.
 [[nodiscard]] inline bool is_full_duplex(topology const& machine) {
-  std::map<std::pair<int, int>, std::int64_t> egress_excess;  // one direction minus the other
+  std::map<std::pair<int, int>, std::int64_t> difference;  // one direction minus the other
   for (auto const& l : machine.links) {
-    egress_excess[std::minmax(l.tail, l.head)] += l.tail < l.head ? l.capacity : -l.capacity;
+    difference[std::minmax(l.tail, l.head)] += l.tail < l.head ? l.capacity : -l.capacity;
   }
-  return std::all_of(egress_excess.begin(), egress_excess.end(),
+  return std::all_of(difference.begin(), difference.end(),
                      [](auto const& s) { return s.second == 0; });
 }
 

@@ -29,13 +29,14 @@ namespace detail {
 [[nodiscard]] inline std::vector<std::int64_t> reduced_shares(topology const& machine,
                                                               std::vector<std::int64_t> shares) {
   if (shares.empty()) shares.assign(machine.rank_positions().size(), 1);
-  expects(shares.size() == machine.rank_positions().size(), "shares: one for each rank");
+  expects(shares.size() == machine.rank_positions().size(),
+          "shares: their number differs from that of the ranks, expected one for each rank");
   std::int64_t divisor = 0;
   for (auto const s : shares) {
-    expects(s >= 0, "shares: a share is negative");
+    expects(s >= 0, "shares: one is negative, expected shares from 0");
     divisor = std::gcd(divisor, s);
   }
-  expects(divisor > 0, "shares: all are 0");
+  expects(divisor > 0, "shares: all are 0, expected a positive one");
   for (auto& s : shares) s /= divisor;
   return shares;
 }

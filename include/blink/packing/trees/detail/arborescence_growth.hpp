@@ -106,7 +106,8 @@ struct growth_order {
                                growth_order const& order, double max_work,
                                std::mt19937_64& random) {
   constexpr double surely_more = 3;
-  constexpr double says_little = 0.125;  // share of `max_work` below which the estimate is ignored
+  constexpr double ignored_share =
+      0.125;  // share of `max_work` below which the estimate is ignored
   auto const n = static_cast<std::size_t>(graph.vertex_count);
   auto const reach = [&](growing_tree& t, int vertex) {
     auto const level_of = [&](int e) {
@@ -129,7 +130,7 @@ struct growth_order {
     auto const share =
         static_cast<double>(joined) / static_cast<double>(forest.trees.size() * (n - 1));
     if (work > max_work ||
-        (work > says_little * max_work && work > surely_more * max_work * share)) {
+        (work > ignored_share * max_work && work > surely_more * max_work * share)) {
       return false;
     }
     // The unfinished tree that has reached the fewest vertices, ties broken at random; or the first

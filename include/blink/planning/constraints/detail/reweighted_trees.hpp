@@ -126,14 +126,14 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
   }
   auto pool = old.trees;
   for (auto const& t : old.trees) {
-    std::set<int> hangs_badly;
+    std::set<int> to_move;
     for (auto const& e : t.reduce) {
-      if (e.path.size() == 2 && scarce.contains({e.from, e.to})) hangs_badly.insert(e.from);
+      if (e.path.size() == 2 && scarce.contains({e.from, e.to})) to_move.insert(e.from);
     }
     for (auto const& e : t.broadcast) {
-      if (e.path.size() == 2 && scarce.contains({e.from, e.to})) hangs_badly.insert(e.to);
+      if (e.path.size() == 2 && scarce.contains({e.from, e.to})) to_move.insert(e.to);
     }
-    for (int const far : hangs_badly) {
+    for (int const far : to_move) {
       for (int const above : ranks) {
         if (above == far) continue;
         if (auto other = hung_elsewhere(t, far, above, capacity)) pool.push_back(std::move(*other));
