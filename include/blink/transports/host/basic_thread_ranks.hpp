@@ -115,7 +115,7 @@ class basic_thread_ranks {
             detail::counted<typename communicator_type::rank_part>::make(state_, rank);
         for (int thread = 0; thread < threads_each; ++thread) {
           auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
-          threads.start([&, rank, thread, shared] {
+          threads.start([&, thread, shared] {
             communicator_type here(*this, make_group(own_team, thread), shared);
             run_one(function, here, failure);
           });

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// A message channel of one's own. See scripts/check_pages.
+#include <blink/transports/messages/message_communicator.hpp>
+#include <blink/transports/messages/message_transport.hpp>
+
+#include "tests/support/thread_channel.hpp"
+
+using my_channel = blink_test::thread_channel;
+#include BLOCK
