@@ -3,7 +3,7 @@
 #include <blink/transports/messages/message_communicator.hpp>
 #include <blink/transports/messages/message_transport.hpp>
 
-#include "tests/support/thread_channel.hpp"
+#include "support/thread_channel.hpp"
 
 using my_channel = blink_test::thread_channel;
 #include BLOCK
