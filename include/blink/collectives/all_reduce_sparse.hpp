@@ -33,12 +33,12 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The result of a sparse all-reduce.
 struct sparse_report {
-  std::size_t elements = 0;  ///< elements that were reduced: those of blocks that some rank has
+  std::size_t elements = 0;  ///< elements that were reduced
   bool was_dense = false;    ///< true if the whole buffer was reduced
 };
 
-/// Share of the buffer from which on a sparse all-reduce reduces all of it, because packing costs
-/// two copies.
+/// Share of the buffer from which on a sparse all-reduce reduces the whole buffer, because packing
+/// costs two copies.
 inline constexpr double default_pays_below = 0.25;
 
 namespace detail {
@@ -103,8 +103,8 @@ class sparse_call final : public staged_call {
     return more;
   }
 
-  // Two more words of each rank hold the length of its buffer and of its blocks. Where ranks
-  // differ, all ranks find out which.
+  // Two more words of each rank hold the length of its buffer and of its blocks. If ranks differ,
+  // every rank learns which ones.
   [[nodiscard]] any_call& agree() {
     expects(mask_.count() == count_ && mask_.block_elements() == block_elements_,
             "all_reduce_sparse: the mask is of another buffer, or has other blocks, than when the "
@@ -214,7 +214,8 @@ class sparse_call final : public staged_call {
 ///         as stars do.
 /// Source: agreement on the blocks as in J. Fei et al., "Efficient sparse collective communication
 ///         and its application to accelerate distributed deep learning", SIGCOMM 2021.
-/// Throws: as `all_reduce`; precondition_error on all ranks if their lengths differ.
+/// Throws: as `all_reduce`; precondition_error on all ranks if the lengths of their buffers or
+///         blocks differ.
 template <chunking Chunks = scheduled_chunks, communicator Comm, single_schedule Source, class T,
           class Reducer>
 sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, block_mask& mask,
@@ -244,7 +245,7 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
                                    pays_below);
 }
 
-/// Both along the schedule that the communicator's tuning selects for the whole buffer.
+/// Both forms along the schedule that the communicator's tuning selects for the whole buffer.
 template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, block_mask& mask, Reducer const& reduce = {}) {
   auto const chosen =

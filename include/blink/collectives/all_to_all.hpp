@@ -15,7 +15,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Sends each rank a segment of `count` elements of each rank: a transposition of segments.
+/// Sends a segment of `count` elements from each rank to each rank: a transposition of segments.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  a segment for each rank, in the order of the ranks (ranks * count)

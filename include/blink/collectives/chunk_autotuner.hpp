@@ -13,7 +13,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The chunk size that finishes a pipeline over a tree first.
+/// Returns the chunk size with which a pipeline over a tree ends earliest.
 ///
 /// A part of S bytes in chunks of c bytes takes (S / c + h - 1) (a + c / b) seconds over a tree of
 /// height h. The derivative vanishes at c = sqrt(a b S / (h - 1)).
@@ -126,7 +126,7 @@ class chunk_autotuner {
       bytes_ = larger;
       return;
     }
-    // Too large, or at the limit. The peak lies within two factors below.
+    // The size is too large, or at the limit. The peak is at most two factors of growth below.
     phase_ = phase::decrease;
     step_ = static_cast<double>(bytes_) / options_.decreases;
     lowest_ = static_cast<double>(best_bytes_) / options_.growth;
