@@ -197,13 +197,13 @@ class registered_memory {
           // Modulo 2^64: pages may be a part of a mapping, and the other way round.
           return one.file == file && one.offset - one.begin == offset - begin_;
         });
-    // If they differ, or this is unknown, they stay as they are, and the shared memory is not used
-    // again.
+    // If the pages differ, or this is unknown, they stay as they are, and the shared memory is not
+    // used again.
     if (!is_ours) return;
     auto* const to = reinterpret_cast<void*>(begin_);
     void* const own =
         mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (own == MAP_FAILED) return;  // they stay where they are
+    if (own == MAP_FAILED) return;  // the pages stay where they are
     copy_pages(static_cast<std::byte*>(own), static_cast<std::byte const*>(to), bytes_);
     if (mremap(own, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
       munmap(own, bytes_);
