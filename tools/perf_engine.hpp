@@ -15,7 +15,7 @@
 
 namespace blink::tools {
 
-/// The way of writing outputs by plain loops.
+/// The store mode of plain loops.
 enum class store : std::uint8_t { plain, streams };
 
 /// The measurement to make.

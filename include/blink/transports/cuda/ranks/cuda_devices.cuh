@@ -84,7 +84,7 @@ class cuda_devices {
     (void)cudaGetLastError();
     return result == cudaSuccess ? count : 0;
   }
-  /// The reason of the driver for there being no device.
+  /// The driver's reason why there is no device.
   [[nodiscard]] static std::string why_none() {
     int count = 0;
     cudaError_t const result = cudaGetDeviceCount(&count);
