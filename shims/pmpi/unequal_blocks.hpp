@@ -106,7 +106,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
   here.room().report(most_sent);
   if (most_sent > room) {
     auto& flows = here.prepared(blink::collective::all_to_all);
-    // MPI requires separate blocks, blink separate buffers: sent blocks may lie between received
+    // MPI requires separate blocks, and blink separate buffers. Sent blocks may be between received
     // ones.
     using blink::detail::end_of;
     bool const are_mixed = blink::detail::overlap_where_written(

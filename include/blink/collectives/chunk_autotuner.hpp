@@ -22,8 +22,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// bytes_per_second: b, of an edge
 /// part_bytes:       S, the bytes that this tree carries
 /// height:           h; for an all-reduce twice the height of the tree
-/// Returns: at most `part_bytes`, all of it for a height of one; at least 1.
-/// Pre:     no argument is negative, `bytes_per_second` is positive.
+/// Returns:          at most `part_bytes`, all of it for a height of one; at least 1.
+/// Pre:              no argument is negative, `bytes_per_second` is positive.
 [[nodiscard]] inline double best_chunk_bytes(double step_seconds, double bytes_per_second,
                                              double part_bytes, int height) {
   expects(step_seconds >= 0 && bytes_per_second > 0 && part_bytes >= 0 && height >= 0,

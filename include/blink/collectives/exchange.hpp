@@ -240,7 +240,7 @@ class exchange_call final : public flow_call<scheduled_chunks, Comm, std::byte> 
 /// Sends and receives all pieces that the ranks have listed, at once.
 ///
 /// No order of sends and receives can block. Every rank of the communicator calls it, even with
-/// nothing to send or receive. The ranks of a `split` are a communicator of their own.
+/// nothing to send or receive. A part of a `split` is a separate communicator: only its ranks call.
 ///
 /// trees:  carries an all-to-all
 /// Moves:  first sizes, then each piece over the trees from its sender to its receiver. A single

@@ -87,7 +87,7 @@ class grouped_call final : public staged_call {
  private:
   using one_call = collective_call<Chunks, Comm, T, Reducer>;
 
-  // In place, one of the two buffers lies in the other.
+  // In place, one of the two buffers is a part of the other.
   void add_ranges(std::vector<memory_range>& all, buffer_part<T> const& part,
                   bool is_in_place) const {
     if (part.count == 0) return;

@@ -22,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Measures calls of one collective on buffers of its own.
+/// Measures calls of one collective, on buffers that the timer allocates.
 template <communicator Comm>
 class call_timer {
  public:

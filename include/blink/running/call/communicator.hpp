@@ -155,8 +155,7 @@ concept thread_bound_communicator = communicator<S> && requires(S& comm) {
   { comm.expect_any_thread() } -> std::same_as<void>;
 };
 
-/// Some ranks of a communicator that become a communicator of their own, and the new number of this
-/// rank.
+/// Some ranks of a communicator that form a new communicator, and this rank's number in it.
 struct rank_selection {
   std::vector<int> members;  ///< by new rank, the rank in the original communicator
   int rank = 0;              ///< this rank's new number

@@ -58,8 +58,8 @@ BLINK_MODELS(!survivor_words<int>);
 /// it has notified some ranks or none, there is no group. A rank that gives up while a decision is
 /// on its way may be in a group that continues without it.
 ///
-/// Use: `begin`, then `advance` until it is true, then `group`. Use it once for a set of failed
-///      ranks, because acceptances are never forgotten. The caller supplies the time.
+/// Use:   `begin`, then `advance` until it is true, then `group`. Use it once for a set of failed
+///        ranks, because acceptances are never forgotten. The caller supplies the time.
 /// Moves: some messages from each rank to each other rank.
 template <survivor_words Words>
 class survivor_agreement {

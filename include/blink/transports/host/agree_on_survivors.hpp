@@ -23,7 +23,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// the first to decide. All ranks follow the first proposal. So ranks may die here at any moment.
 ///
 /// Returns: the remaining ranks, by rising rank, the same on all ranks; without this rank if it
-///          came too late.
+///          called too late.
 template <class>
 std::vector<int> agree_on_survivors(shared_state& state, int rank, nanoseconds longest) {
   state.fail(

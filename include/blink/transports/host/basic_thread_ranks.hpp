@@ -243,14 +243,14 @@ class thread_communicator : public communicator_base<thread_communicator<Transpo
   /// See `basic_thread_ranks::prepare`.
   prepared_schedule& prepare(schedule const& source) const { return shared_->prepare(source); }
 
-  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
-  /// and schedules of its own.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with
+  /// separate calls and schedules.
   ///
   /// Every remaining rank calls it. It waits for late ranks until the deadline, but not for ranks
   /// that left.
   ///
-  /// Throws: collective_error if the other ranks continued without this rank, because it came too
-  ///         late.
+  /// Throws: collective_error if the other ranks continued without this rank, because it called
+  ///         this function too late.
   [[nodiscard]] thread_communicator shrink()
     requires std::same_as<Group, lone_thread>
   {

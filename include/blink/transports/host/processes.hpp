@@ -161,7 +161,7 @@ class process_parts final : public failure_detector {
 /// milliseconds. The system frees the memory when the last process ends, however it ends.
 ///
 /// Transport: `slot_transport` takes any buffers. `direct_transport` avoids copies if all buffers
-///            lie in shared memory (`allocate`, `registered_memory`). `shaped_transport` moves data
+///            are in shared memory (`allocate`, `registered_memory`). `shaped_transport` moves data
 ///            at the rates of the schedule's links.
 template <transport Transport = slot_transport>
 class basic_process_communicator : public communicator_base<basic_process_communicator<Transport>>,
@@ -229,14 +229,14 @@ class basic_process_communicator : public communicator_base<basic_process_commun
         std::make_unique<prepared_schedule>(source, layout, parts_->options.costs, call_memory()));
   }
 
-  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
-  /// and schedules of its own.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with
+  /// separate calls and schedules.
   ///
   /// Every remaining rank calls it. It waits for late ranks until the deadline, but not for ranks
   /// that died or left.
   ///
-  /// Throws: collective_error if the other ranks continued without this rank, because it came too
-  ///         late.
+  /// Throws: collective_error if the other ranks continued without this rank, because it called
+  ///         this function too late.
   [[nodiscard]] basic_process_communicator shrink() {
     basic_process_communicator result(
         std::make_unique<detail::process_parts>(*parts_, this->agree_on_survivors()));

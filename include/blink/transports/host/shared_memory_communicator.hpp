@@ -42,8 +42,8 @@ class shared_memory_communicator {
  public:
   using transport_type = Transport;
 
-  /// The state that the threads of one rank share. It has cache lines of its own, because every
-  /// call writes it.
+  /// The state that the threads of one rank share. It has separate cache lines, because every call
+  /// writes it.
   struct alignas(128) rank_part final : host_rank {
     rank_part(shared_state& its_state, int its_rank)
         : seen(memory_source{},
@@ -71,7 +71,7 @@ class shared_memory_communicator {
     }
     status wait_long(host_wait& wait) override { return wait.wait_long(); }
 
-    memory_block seen;  // see `transport_parts`; on lines of its own
+    memory_block seen;  // see `transport_parts`; on separate cache lines
     shared_state* state;
     int rank;
     wait_record waits;

@@ -110,9 +110,9 @@ using part_of_communicator = part_of<typename detail::communicator_split_first<C
 ///
 /// All ranks call it together. A rank with a negative colour joins no part.
 ///
-/// Parts can be split again. Calls of the parts do not disturb each other or those of the whole. A
-/// failure in one part does not end the others. A rank whose part is destroyed counts as having
-/// left it. The memory of a part is freed with the last of its ranks.
+/// Parts can be split again. Calls of the parts do not disturb each other or calls of the whole
+/// communicator. A failure in one part does not end the others. A rank whose part is destroyed
+/// counts as having left it. The memory of a part is freed with the last of its ranks.
 ///
 /// Time:   three all-gathers of some bytes, and what the transport needs for a communicator.
 /// Throws: collective_error as every call; resource_error, on all ranks, if a rank cannot join its

@@ -181,7 +181,7 @@ class call_announcements {
     }
     return all;
   }
-  /// Cancels receives of messages that will not come.
+  /// Cancels receives of messages that will not arrive.
   void close() {
     for (auto& of : peers_) {
       for (auto& operation : of.awaited) detail::take_back(*channel_, operation);
@@ -258,7 +258,7 @@ class call_announcements {
     return (bytes + alignment - 1) / alignment * alignment;
   }
   /// Index of the message that is assembled from parts. Indices 0 and 1 are sent in turn, the
-  /// following ones received. The parts need memory of their own because two receives may not share
+  /// following ones received. The parts need separate memory, because two receives may not share
   /// memory.
   static constexpr std::size_t of_parts = 2 + turns;
   [[nodiscard]] static std::size_t place_of_received(peer_state const& of) {

@@ -243,7 +243,7 @@ class control_messages {
     for (auto& sent : reported_) all = channel_->is_done(sent->operation) && all;
     return announcements_.have_left() && all;
   }
-  /// Cancels receives of messages that will not come.
+  /// Cancels receives of messages that will not arrive.
   void close() {
     detail::take_back(*channel_, listening_);
     announcements_.close();

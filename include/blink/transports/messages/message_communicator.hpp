@@ -72,16 +72,19 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// Collective over the ranks of the channel, of which it makes a duplicate for announcements of
   /// calls.
   ///
-  /// ranks:       the channel, or an argument that its constructor takes, such as an MPI_Comm
-  /// eager_limit: largest input that is sent to every other rank when a call is announced. That
-  ///              takes one message for each rank instead of two along a tree. The limit holds for
-  ///              two ranks. With n ranks, at most eight, it is divided by n - 1, so that a rank
-  ///              sends no more in all. It is also less than what trees carry without slots.
+  /// ranks:               the channel, or an argument that its constructor takes, such as an
+  ///                      MPI_Comm
+  /// eager_limit:         largest input that is sent to every other rank when a call is announced.
+  ///                      That takes one message for each rank instead of two along a tree. The
+  ///                      limit holds for two ranks. With n ranks, at most eight, it is divided by
+  ///                      n - 1, so that a rank sends no more in all. It is also less than what
+  ///                      trees carry without slots.
   /// zero_copy_threshold: messages of at least this many bytes leave from the buffers of calls and
   ///                      arrive in them, without a copy in a slot
-  /// Throws: precondition_error if the channel refuses the argument; precondition_error on all
-  ///         ranks if an option is out of range on one, or differs between ranks;
-  ///         collective_error if a peer does not answer; error if the channel fails.
+  /// Throws:              precondition_error if the channel refuses the argument;
+  ///                      precondition_error on all ranks if an option is out of range on one, or
+  ///                      differs between ranks; collective_error if a peer does not answer; error
+  ///                      if the channel fails.
   template <class Ranks>
     requires std::constructible_from<channel_type, Ranks>
   explicit basic_message_communicator(
@@ -261,8 +264,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
                              typename part_offer::nothing, rank_selection const&)
       : basic_message_communicator(whole, std::move(*own.channel)) {}
 
-  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
-  /// and schedules of its own.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with
+  /// separate calls and schedules.
   ///
   /// Every remaining rank calls it. It waits for late ranks until the deadline, but not for ranks
   /// whose communicator has ended.
@@ -271,10 +274,10 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// the library. The destructor of the failed communicator waits for ranks that hang, until the
   /// deadline.
   ///
-  /// Throws: collective_error if the other ranks continued without this rank, because it came too
-  ///         late, or did not agree in time; precondition_error if the library has ended;
-  ///         precondition_error for a second call whatever the first one did, because peers may
-  ///         rely on this rank's first agreement; error if the library refuses.
+  /// Throws: collective_error if the other ranks continued without this rank, because it called
+  ///         this function too late, or did not agree in time; precondition_error if the library
+  ///         has ended; precondition_error for a second call whatever the first one did, because
+  ///         peers may rely on this rank's first agreement; error if the library refuses.
   [[nodiscard]] basic_message_communicator shrink() {
     expect_running();
     if (std::exchange(has_shrunk_, true)) {

@@ -226,7 +226,7 @@ class message_connections {
     }
     return result;
   }
-  /// Cancels receives of messages that will not come.
+  /// Cancels receives of messages that will not arrive.
   void close() {
     for (auto& end : ends_) {
       if (!end.is_open) continue;

@@ -37,7 +37,7 @@ enum class stall_cause : std::uint8_t { peers, receive, send };
 class observed_call {
  public:
   observed_call() {}
-  /// `make` returns what is known of the call at its beginning.
+  /// `make` returns the event with the fields that are known when the call begins.
   template <class Make>
   void begin(Make const& make) {
     observer_ = present_observer.load(std::memory_order_acquire);

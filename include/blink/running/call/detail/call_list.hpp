@@ -92,7 +92,7 @@ class call_list {
     if (has_thread_) {
       changed_.notify_all();
     } else {
-      (void)advance_all();  // data moves while the caller computes, as far as peers have entered
+      (void)advance_all();  // data from peers that have entered moves while the caller computes
     }
   }
 

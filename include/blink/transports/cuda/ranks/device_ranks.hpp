@@ -406,7 +406,7 @@ class basic_device_ranks
     launcher_.run(all, [](std::size_t) { return true; }, prepare, launch);
   }
 
-  // The time that streams have to reach their end after a failure.
+  // The time within which streams must reach their end after a failure.
   [[nodiscard]] std::chrono::nanoseconds grace() const {
     return std::min<std::chrono::nanoseconds>(this->wait_policy() / 2, std::chrono::seconds(1));
   }

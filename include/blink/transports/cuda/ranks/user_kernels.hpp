@@ -38,9 +38,9 @@ class user_kernels : public call_validation<Ranks, Devices> {
   ///
   /// Protocol: how connections carry data. Packets suit small calls: the share of each tree must
   ///           fit into its window.
-  /// Throws: precondition_error if the schedule does not carry the collective, has another number
-  ///         of ranks, or joins devices that do not reach each other; for options that are out of
-  ///         range or differ between processes; resource_error if it needs more than the cap.
+  /// Throws:   precondition_error if the schedule does not carry the collective, has another number
+  ///           of ranks, or joins devices that do not reach each other; for options that are out of
+  ///           range or differ between processes; resource_error if it needs more than the cap.
   template <class T, connection_protocol Protocol = whole_chunks>
   [[nodiscard]] prepared_channels<Devices, T, Protocol> prepare_channels(
       schedule const& source, channel_options const& wanted) {

@@ -99,7 +99,7 @@ struct alignas(128) rank_state {
   // entries, because peers may be fetching those cache lines.
   alignas(128) std::atomic<std::uint32_t> is_inside;  // a `shared_state::place_in_call`
   std::atomic<std::uint32_t> is_gone;
-  std::atomic<std::uint32_t> doorbell;  // changes when a sleeping rank has to wake up
+  std::atomic<std::uint32_t> doorbell;  // changes when a sleeping rank must wake
   std::atomic<std::uint32_t> is_asleep;
   std::atomic<std::uint32_t> asks;       // 1 once the rank has called shrink
   std::atomic<std::uint64_t> waits_for;  // an encoded stall; 0: none
