@@ -26,8 +26,8 @@ namespace blink::tools {
 struct size_range {
   std::size_t first = 0;
   std::size_t last = 0;
-  [[nodiscard]] std::vector<std::size_t> sizes()
-      const;  ///< `first`, doubled while less than `last`, then `last`
+  /// Returns `first`, doubled while less than `last`, then `last`.
+  [[nodiscard]] std::vector<std::size_t> sizes() const;
 };
 
 /// Parses a range of sizes. Throws: input_error with the option, unless 1 <= first <= last.

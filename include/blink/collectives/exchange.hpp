@@ -215,8 +215,7 @@ class exchange_call final : public flow_call<scheduled_chunks, Comm, std::byte> 
     auto const reached = [&](std::vector<transfers::piece> pieces, char const* which) {
       for (auto& piece : pieces) {
         expect_reachable(comm, piece.data, piece.bytes, "exchange", which);
-        piece.data =
-            shared_place(comm, piece.data);  // peers know only distances from the lowest address
+        piece.data = shared_place(comm, piece.data);  // peers know only distances in it
       }
       return pieces;
     };

@@ -246,8 +246,8 @@ class shared_segment final : public failure_detector {
 
   [[nodiscard]] bool is_dead(int rank) const override {
     std::int32_t const process = process_of(rank).load();
-    if (process == 0 || process == getpid())
-      return false;  // it has not joined; a process does not see its own locks
+    // The rank has not joined, or is this process, which does not see its own locks.
+    if (process == 0 || process == getpid()) return false;
     struct flock lock = detail::file_claims::lock_of(rank, F_WRLCK);
     return fcntl(file_, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
   }

@@ -25,9 +25,8 @@ struct control_message {
   std::int64_t peer = -1;
   std::int64_t tree = -1;
   std::int64_t chunk = -1;  ///< survivors: the attempt
-  std::int64_t flag =
-      0;  ///< failure: 1 if ranks disagree; answer: 1 if the rank waits to send; survivors: the
-          ///< word
+  std::int64_t flag = 0;    ///< failure: 1 if ranks disagree; answer: 1 if the rank waits to send;
+                            ///< survivors: the word
   std::uint64_t call = 0;
   std::uint64_t nanoseconds = 0;
   std::array<char, 960> text{};  ///< survivors: one bit for each member

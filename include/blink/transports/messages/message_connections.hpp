@@ -347,8 +347,7 @@ class message_connections {
   std::size_t slot_bytes_ = 0;
   std::vector<connection_state> ends_;
   std::vector<connection_state*> of_connection_;
-  std::vector<connection_state*>
-      to_land_;  // zero copy receivers of this call without a posted receive
+  std::vector<connection_state*> to_land_;  // receivers of zero copy without a posted receive
   std::vector<int> neighbours_;
 };
 

@@ -108,7 +108,7 @@ struct alignas(128) rank_state {
   std::uint64_t calls;                  // that it has entered
   std::array<std::uint64_t, 2> hashes;
   std::array<call_description, 2> call_ids;
-  std::atomic<std::uint32_t> has_reported;  // 1 once `failure` is used
+  std::atomic<std::uint32_t> has_reported;  // 1 once the rank reports a failure
   failure_note failure;
 };
 
