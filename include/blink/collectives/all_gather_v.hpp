@@ -106,7 +106,8 @@ void reduce_scatter_v(Comm& comm, Source&& trees, T const* input, T* output,
                                      input, output, blocks, reduce);
 }
 
-/// Both along the schedule that the communicator's tuning selects for the size of all segments.
+/// Both collectives along the schedule that the communicator's tuning selects for the size of all
+/// segments.
 ///
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.

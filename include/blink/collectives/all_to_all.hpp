@@ -32,7 +32,7 @@ void all_to_all(Comm& comm, Source&& trees, T const* input, T* output, std::size
                                  output, count, detail::no_reducer{});
 }
 
-/// The same on containers. Both have one segment for each rank.
+/// The same on containers. Input and output have one segment for each rank.
 ///
 /// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,

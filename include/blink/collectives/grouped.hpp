@@ -39,7 +39,7 @@ inline constexpr std::size_t default_pack_below = std::size_t{1} << 17;
 
 namespace detail {
 
-/// The same collective of several buffers. It is not movable.
+/// A call of one collective on several buffers. It is not movable.
 template <chunking Chunks, communicator Comm, class T, class Reducer>
 class grouped_call final : public staged_call {
  public:
@@ -177,7 +177,7 @@ class grouped_call final : public staged_call {
 
 }  // namespace detail
 
-/// The same collective of several buffers, as if they were one.
+/// Calls one collective on several buffers, as if they were one buffer.
 ///
 /// Small buffers are packed and sent in one call, so that they pay its start-up once. Each larger
 /// buffer gets its own call.

@@ -309,11 +309,11 @@ class basic_process_communicator : public communicator_base<basic_process_commun
 using process_communicator = basic_process_communicator<>;
 static_assert(communicator<process_communicator>);
 
-/// The same for buffers in shared memory: as fast as threads.
+/// A `process_communicator` for buffers in shared memory, which peers access without slots.
 using direct_process_communicator = basic_process_communicator<direct_transport>;
 static_assert(communicator<direct_process_communicator>);
 
-/// The same over links with the rates of its schedules.
+/// A `process_communicator` over links with the rates of its schedules.
 using shaped_process_communicator = basic_process_communicator<shaped_transport>;
 static_assert(communicator<shaped_process_communicator>);
 

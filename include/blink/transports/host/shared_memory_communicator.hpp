@@ -163,7 +163,7 @@ class shared_memory_communicator {
 
   /// A barrier: every rank increases one counter and waits until all have.
   ///
-  /// Time: two passes of one cache line between two cores.
+  /// Time: O(n) moves of one cache line between cores; two moves with two ranks.
   [[nodiscard]] status wait_for_all() {
     expect_idle(collective::barrier);
     if (state_->is_aborted(rank_)) return status::aborted;

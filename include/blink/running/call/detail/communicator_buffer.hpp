@@ -10,8 +10,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// An allocator of whole pages. Measured times then do not depend on where the heap places a buffer
-/// within a cache line.
+/// An allocator of memory that begins on a page. Measured times then do not depend on where the
+/// heap places a buffer within a cache line.
 template <class T>
 struct page_allocator {
   using value_type = T;

@@ -52,7 +52,7 @@ struct published_times {
     std::uint64_t const reported = nanoseconds < most ? nanoseconds : most;
     of_calls[call % 2].store(reported << call_bits | call % calls, std::memory_order_release);
   }
-  /// Nanoseconds; 0 if the rank has published nothing for that call.
+  /// Returns the time of a call in nanoseconds; 0 if the rank has published nothing for it.
   ///
   /// Pre: the rank has not entered the call two later.
   [[nodiscard]] std::uint64_t of(std::uint64_t call) const {
