@@ -60,7 +60,7 @@ class meeting {
   [[nodiscard]] std::string path() const { return segment_.path(); }
   [[nodiscard]] blink::shared_segment& segment() { return segment_; }
 
-  /// Registers a rank of this process. The last one completes the meeting.
+  /// Registers a rank of this process. The last rank completes the meeting.
   ///
   /// Throws: refusal if the rank does not fit the ranks that have joined.
   void come(int rank, int rank_count, int device) {

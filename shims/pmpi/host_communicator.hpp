@@ -110,10 +110,11 @@ class host_part {
       });
     }
     PMPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, comm);
-    // The slots of all pairs of ranks together take as much as four ranks with 256 KiB each.
+    // A rank's slots for all peers together take as much as for four ranks with 256 KiB each,
+    // unless slots would be smaller than `least_slot`.
     options.slot_bytes = std::max<std::size_t>(
         least_slot, std::min(options.slot_bytes, most_slots / static_cast<std::size_t>(ranks)));
-    options.waits.sleep = std::chrono::microseconds(50);  // short, because it also serves the
+    options.waits.sleep = std::chrono::microseconds(50);  // short, because the rank also serves the
                                                           // library
     result->attempt([&] { result->me_.emplace(std::string(path.data()), rank, options, own); });
     int const begins = result->has_failed_ ? 0 : 1;
