@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// A machine from a format of one's own: lines "FROM TO GB/s", each a link in both directions.
+// SPDX-License-Identifier: Apache-2.0 A machine from the user's own format: lines "FROM TO GB/s",
+// each a link in both directions.
 #include <blink/planning.hpp>
 #include <blink/topology/readers/read_machine.hpp>
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Trees of the caller's: a chain for two thirds of the data, a star for the rest.
+// SPDX-License-Identifier: Apache-2.0 Trees that the caller makes: a chain for two thirds of the
+// data, a star for the rest.
 #include <blink/collectives.hpp>
 
 #include <cstdio>

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Rows and columns of a grid of ranks: each is a communicator of its own, with a schedule of its
-// own.
+// SPDX-License-Identifier: Apache-2.0 Rows and columns of a grid of ranks: each is a communicator
+// with its own schedule.
 #include <blink/collectives.hpp>
 #include <blink/transports/host/split_communicator.hpp>
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Times that ranks wait for each other: one of them comes late, and the report shows it.
+// SPDX-License-Identifier: Apache-2.0 Times that ranks wait for each other: one rank is late, and
+// the report shows it.
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_records.hpp>
 

@@ -9,7 +9,7 @@ int main() {
   constexpr int ranks = 4;
   blink::thread_ranks threads(ranks);
   threads.run([](auto& comm) {
-    blink::moments<double> mine;  // of this rank's samples: 1e9 + 0, 1, 2, …, one of four each
+    blink::moments<double> mine;  // of this rank's samples: every fourth of 1e9 + 0, 1, 2, …
     for (int sample = comm.rank(); sample < 1000; sample += ranks) mine.add(1e9 + sample);
 
     blink::moments<double> all;

@@ -26,7 +26,8 @@ namespace blink::tools {
 struct size_range {
   std::size_t first = 0;
   std::size_t last = 0;
-  [[nodiscard]] std::vector<std::size_t> sizes() const;  ///< doubling; also `last`
+  /// Returns `first`, doubled while less than `last`, then `last`.
+  [[nodiscard]] std::vector<std::size_t> sizes() const;
 };
 
 /// Parses a range of sizes. Throws: input_error with the option, unless 1 <= first <= last.
@@ -35,7 +36,7 @@ struct size_range {
 /// Parses a collective, with "-" and "_" alike. Throws input_error with all names.
 [[nodiscard]] collective read_collective(std::string const& text);
 
-/// Parses --root: an id, or nothing for "best". Throws input_error.
+/// Parses --root: an id, or nullopt for "best". Throws input_error.
 [[nodiscard]] std::optional<int> read_root(std::string const& text);
 
 /// The machine that a command works on: MACHINE reduced to --ranks and --links.
@@ -48,7 +49,7 @@ struct allocation {
 ///
 /// machine: a built-in name or a file
 /// ranks:   empty for all
-/// links:   a kind, "all", or "auto": the fastest kind that joins all ranks by itself
+/// links:   a kind, "all", or "auto": the fastest kind that alone joins all ranks
 /// Throws:  input_error.
 [[nodiscard]] allocation read_part(std::string const& machine, std::string const& ranks,
                                    std::string const& links);

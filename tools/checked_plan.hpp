@@ -11,14 +11,14 @@
 
 namespace blink::tools {
 
-/// A plan that the independent checker accepts. Tools show, write and run no other plan.
+/// Returns a plan that the independent checker accepts. Tools show, write and run no other plan.
 ///
 /// links:  the one kind of link that the machine was reduced to; empty: all links.
 /// Throws: as `make_plan`; std::runtime_error if the plan does not pass the checker.
 [[nodiscard]] plan checked_plan(topology const& machine, std::string const& links,
                                 plan_request const& request);
 
-/// A planner and what it does, in one line.
+/// A planner, and a line about it.
 struct listed_planner {
   std::string name;
   std::string about;

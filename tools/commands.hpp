@@ -10,10 +10,10 @@ class App;
 
 namespace blink::tools {
 
-/// Exit status where an argument, a file or a machine is not what it should be.
+/// Exit status if an argument, a file or a machine is wrong.
 inline constexpr int exit_input_error = 2;
 
-/// Exit status where blink itself is at fault.
+/// Exit status if blink itself is at fault.
 inline constexpr int exit_internal_error = 3;
 
 void add_topo_command(CLI::App& app);      ///< blink topo: show, cut down and convert machines
@@ -21,7 +21,7 @@ void add_plan_command(CLI::App& app);      ///< blink plan: trees, rate and boun
 void add_perf_command(CLI::App& app);      ///< blink perf: measure on this machine
 void add_check_command(CLI::App& app);     ///< blink check: is a plan file sound?
 void add_simulate_command(CLI::App& app);  ///< blink simulate: the time on a machine
-void add_tune_command(CLI::App& app);      ///< blink tune: which way is the fastest for which size
+void add_tune_command(CLI::App& app);      ///< blink tune: the fastest algorithm for each size
 void add_run_command(CLI::App& app);       ///< blink run: start a program in several processes
 
 }  // namespace blink::tools

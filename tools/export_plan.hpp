@@ -24,7 +24,7 @@ struct export_options {
 
 void add_export_options(CLI::App& command, export_options& options);
 
-/// Writes what was asked for, and says what came out.
+/// Writes the requested files, and prints what they hold.
 /// Throws: planning_error if the plan does not fit; input_error.
 void export_plan(topology const& machine, plan const& p, export_options const& options);
 

@@ -34,7 +34,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::array forwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/// A file that is closed at its end of life.
+/// A file descriptor that the destructor closes.
 class owned_file {
  public:
   owned_file() = default;
@@ -298,7 +298,7 @@ class launcher {
   void stop_late_ones() {
     if (next_signal_ == 0 || clock::now() < stop_at_) return;
     send(next_signal_);
-    if (next_signal_ == SIGTERM) send(SIGCONT);  // a stopped process could not take it
+    if (next_signal_ == SIGTERM) send(SIGCONT);  // a stopped process could not receive it
     next_signal_ = SIGKILL;
     stop_at_ = clock::now() + request_.grace;
   }

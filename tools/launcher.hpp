@@ -29,8 +29,8 @@ struct launch_request {
 /// Starts one process for each rank, passes signals on to them and waits until all have ended.
 ///
 /// When a rank fails (a status other than 0, or a signal), the other ranks have `grace` to end by
-/// themselves, because their errors name the missing rank. Then they get SIGTERM and, after as long
-/// again, SIGKILL. They also get SIGKILL when the launcher itself dies.
+/// themselves, because their errors name the missing rank. Then they get SIGTERM and, after another
+/// `grace`, SIGKILL. They also get SIGKILL when the launcher itself dies.
 ///
 /// Returns: the status of the first rank that failed, or 128 plus the number of its signal; 0 if
 ///          none.
@@ -39,8 +39,8 @@ struct launch_request {
 [[nodiscard]] int launch(launch_request const& request);
 
 /// Returns a rank's share of the cores that this process may use, in the order of their numbers. It
-/// is several cores if there are enough for all ranks, else one that as few ranks as possible
-/// share.
+/// is at least one core for each rank if there are enough, else one core that as few ranks as
+/// possible share.
 ///
 /// Throws: resource_error if the system does not report them.
 [[nodiscard]] cpu_set_t share_of_cores(int rank, int rank_count);

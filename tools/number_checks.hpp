@@ -8,7 +8,8 @@
 #include <sstream>
 #include <string>
 
-// Checks of options that are numbers. The errors of CLI11 print all 309 digits of a range's end.
+// Checks of options that are numbers. The checks of CLI11 print all digits of a range's end in
+// their errors.
 
 namespace blink::tools {
 

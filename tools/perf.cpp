@@ -65,7 +65,7 @@ struct perf_options {
   bool ceiling = false;
 };
 
-/// A table that is measured, beside others.
+/// One of the tables that are measured and compared.
 struct contender {
   std::string name;
   tuning_table algorithms;
@@ -143,7 +143,7 @@ contender stored_contender(std::string const& file, collective kind) {
                     ", expected some of " + std::string(to_text(kind)));
 }
 
-/// The memory of this machine: every pair of ranks is joined equally well.
+/// Returns the table for the memory of this machine, which joins every pair of ranks equally well.
 contender memory_contender(perf_options const& options, collective kind) {
   int const ranks = options.rank_count > 0
                         ? options.rank_count

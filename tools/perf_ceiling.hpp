@@ -59,7 +59,7 @@ class plain_loops {
         outputs_(blocks_.size()),
         meeting_(static_cast<int>(blocks_.size())) {}
 
-  /// Names the buffers of a rank, before the first call.
+  /// Sets the buffers of a rank, before the first call.
   void join(int rank, T const* input, T* output) {
     inputs_[static_cast<std::size_t>(rank)] = input;
     outputs_[static_cast<std::size_t>(rank)] = output;

@@ -15,7 +15,7 @@
 
 namespace blink::tools {
 
-/// The way of writing outputs by plain loops.
+/// The store mode of plain loops.
 enum class store : std::uint8_t { plain, streams };
 
 /// The measurement to make.
@@ -57,7 +57,8 @@ inline std::vector<std::string> const perf_ops{"sum", "prod", "min", "max", "avg
 /// Throws: input_error for an unknown type or operation; what the communicator throws.
 [[nodiscard]] perf_result measure(perf_request const& request);
 
-/// The same for one element type. One source file for each type, because there are many instances.
+/// The same for one element type. Each type has its own source file, because there are many
+/// instances.
 template <class T>
 [[nodiscard]] perf_result measure_type(perf_request const& request);
 

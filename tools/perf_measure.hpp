@@ -64,7 +64,8 @@ struct perf_buffers {
   T* output = nullptr;
 };
 
-/// Returns the rank whose data a rank gets; any rank if it gets data of all. -1: it gets nothing.
+/// Returns the rank whose data a rank gets; any rank if it gets data of all ranks; -1 if it gets
+/// nothing.
 inline int source_of(schedule const& source, collective kind, int rank) {
   auto const& first = source.trees[0];
   if (is_to_root(kind)) return rank == root_of(source, kind) ? rank : -1;

@@ -132,7 +132,7 @@ void print_comparison(topology const& machine, plan const& chosen, bool all) {
   }
 }
 
-/// The planners, a line each.
+/// Returns the planners, one on each line.
 std::string planner_list() {
   std::string text = "one of";
   for (auto const& [name, about] : all_planners()) text += "\n" + name + ": " + about;
@@ -261,7 +261,7 @@ void add_plan_command(CLI::App& app) {
       "repair this plan file for MACHINE as it is now: as good as a fresh plan, with\n"
       "as many of the old trees as may stay; says what changed");
   for (auto const* other : {"--collective", "--root", "--to", "--planner", "--links"}) {
-    repair->excludes(command->get_option(other));  // the old plan says them
+    repair->excludes(command->get_option(other));  // the old plan fixes them
   }
   add_hint_options(*command, options->hints);
   add_size_options(*command, options->sizes);

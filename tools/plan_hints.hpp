@@ -20,19 +20,20 @@ struct hint_options {
   int max_trees = 0;       ///< 0: any
   int max_height = 0;      ///< 0: any
   int trees_per_root = 0;  ///< 0: any
-  int frontier = 0;        ///< 0: not asked for
+  int frontier = 0;        ///< 0: not requested
   bool balance_switches = false;
 
-  /// The file's options, those of the command line before them. Throws input_error.
+  /// Returns the options of the file, with those of the command line in their place. Throws
+  /// input_error.
   [[nodiscard]] plan_constraints options() const;
 };
 void add_hint_options(CLI::App& command, hint_options& options);
 
-/// A plan with options that the checker accepts. Prints what each restriction costs.
+/// Returns a restricted plan that the checker accepts. Prints the cost of each restriction.
 [[nodiscard]] plan plan_with_hints(topology const& machine, std::string const& links,
                                    plan_request const& request);
 
-/// Prints the rate for each number of trees a root that is worth having.
+/// Prints the rate for each number of trees per root at which it grows, up to `most`.
 void show_frontier(topology const& machine, plan_request const& request, int most);
 
 }  // namespace blink::tools

@@ -87,7 +87,7 @@ void show_sizes(topology const& machine, std::string const& links, plan_request 
     auto const& winner = candidates.plans[best.candidate];
     auto const& bounded = winner.is_one_shot ? candidates.plans.front().plan : winner.plan;
     double const rate = static_cast<double>(bytes) / best.seconds;
-    // What the plan's rate is in bytes per second, the unit's rate being known by now.
+    // Converts the plan's rate to bytes per second. The unit's rate is known by now.
     double const unit = options.cost.rate_of_unit(machine);
     double const share =
         bounded.bound > rational(0) ? rate / (bounded.bound.to_double() * unit) : 0;

@@ -18,17 +18,18 @@ namespace blink::tools {
 struct cost_options {
   double step_microseconds = cost_parameters{}.step_seconds * 1e6;
   double start_microseconds = cost_parameters{}.start_seconds * 1e6;
-  double unit_rate = 0;  ///< GB/s that one unit of capacity stands for; 0: by its name
+  double unit_rate = 0;  ///< GB/s of one unit of capacity; 0: from the unit's name
 
   [[nodiscard]] cost_parameters parameters() const;
-  /// Bytes per second. Throws: input_error if neither the option nor the unit's name says it.
+  /// Returns bytes per second for one unit of capacity. Throws: input_error if neither the option
+  /// nor the unit's name gives it.
   [[nodiscard]] double rate_of_unit(topology const& machine) const;
 };
 void add_cost_options(CLI::App& command, cost_options& options);
 
 /// Options of `blink plan --sizes`.
 struct size_options {
-  std::string sizes;  ///< empty: not asked for
+  std::string sizes;  ///< empty: not requested
   std::string json;
   std::string algorithms;  ///< a file; also without sizes
   cost_options cost;
@@ -39,7 +40,7 @@ void add_size_options(CLI::App& command, size_options& options);
 void show_sizes(topology const& machine, std::string const& links, plan_request const& request,
                 size_options const& options);
 
-/// "1.5K", "16M" where that is exact, else the number.
+/// Returns text such as "1.5K" or "16M" if that is exact, else the number.
 [[nodiscard]] std::string bytes_in_words(std::size_t bytes);
 
 }  // namespace blink::tools

@@ -95,7 +95,7 @@ std::vector<collective> read_collectives(std::string const& text) {
   }
 }
 
-/// Called on every rank; the first one prints and keeps the result.
+/// Measures the tables. Called on every rank; rank 0 prints and keeps them.
 template <communicator Comm>
 void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options const& options,
               char const* joined) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The binary interface between a program and libnccl.so.2: types, values and function types, with
-// names of our own. tests/shims/nccl/cuda/abi_test.cpp compares them with NCCL's header.
+// The binary interface between a program and libnccl.so.2: types, values and function types, under
+// blink's names. tests/shims/nccl/cuda/abi_test.cpp compares them with NCCL's header.
 
 #include <climits>
 #include <cstddef>
@@ -67,7 +67,7 @@ using stream_handle = void*;
 
 }  // namespace blink_nccl
 
-/// FUNCTION(name without its prefix, result, parameters) for each one that returns a `result`.
+/// FUNCTION(name without its prefix, parameters) for each function that returns a `result`.
 #define BLINK_NCCL_FUNCTIONS(FUNCTION)                                                            \
   FUNCTION(GetVersion, (int*))                                                                    \
   FUNCTION(GetUniqueId, (unique_id*))                                                             \

@@ -30,7 +30,7 @@
 
 namespace blink_nccl {
 
-/// The call description that all processes compare.
+/// Returns the call description that all processes compare.
 template <platform P>
 [[nodiscard]] blink::call_description description_of_call(request<P> const& one) {
   constexpr std::uint64_t no_collective = ~std::uint64_t{0};  // named by its function
@@ -45,11 +45,11 @@ template <platform P>
           text};
 }
 
-/// The processes of one communicator. One thread uses it at a time, except for `failure` and the
-/// functions after it, which need the lock of the library.
+/// The processes of one communicator. One thread uses the object at a time, except for `failure`
+/// and the functions after it, which need the lock of the library.
 class across {
  public:
-  /// counts:  of all communicators of this process
+  /// counts:  call counts of all communicators of this process
   /// devices: of the ranks of this process
   /// Throws:  what `host_processes` throws.
   template <blink::process_bootstrap Bootstrap>
@@ -63,7 +63,7 @@ class across {
   /// A number of the communicator, equal in all its processes.
   [[nodiscard]] std::uint64_t number() const { return all_.number(); }
 
-  /// Runs `read` in all processes, which have to get the same value.
+  /// Runs `read` in all processes, which must get the same value.
   ///
   /// name:   of the environment variable that it reads
   /// Throws: what `read` throws; precondition_error if it fails in another process (with its text),
@@ -83,10 +83,10 @@ class across {
   ///
   /// runs:   true if the call now takes its place among the calls of other communicators on the
   ///         devices
-  /// meets:  true: wait until all processes have come to it; false: a later process finds a
+  /// meets:  true: wait until all processes have entered the call; false: a later process finds a
   ///         difference
-  /// Throws: refusal if other processes make another call, have failed, have left, or do not come.
-  ///         The communicator is then unusable.
+  /// Throws: refusal if other processes make another call, have failed, have left, or do not enter
+  ///         the call. The communicator is then unusable.
   void enter(blink::call_description const& call, bool runs, bool meets) {
     auto const before = all_.calls(all_.process());
     auto difference = compared_.enter(call, !runs);
@@ -99,7 +99,7 @@ class across {
   }
   // For use after an `enter` that meets. Both throw what `host_processes::gather` throws.
 
-  /// The wishes of all ranks; `own` are those of the ranks of this process.
+  /// Returns the wishes of all ranks; `own` are those of the ranks of this process.
   [[nodiscard]] std::vector<split_wish> gather_wishes(std::vector<split_wish> const& own) {
     struct letter {
       std::size_t count = 0;
@@ -115,7 +115,7 @@ class across {
     }
     return all;
   }
-  /// The ids of all processes. Each id is set by one process, and 0 in the others.
+  /// Returns the ids of all parts. One process sets each id; the others pass 0 for it.
   [[nodiscard]] std::array<unique_id, most_ranks> gather_ids(
       std::array<unique_id, most_ranks> const& own) {
     auto all = own;
@@ -190,7 +190,7 @@ class across {
   }
 
  private:
-  /// The failure of a process or rank that makes no more calls.
+  /// Returns the failure of a process or rank that makes no more calls.
   ///
   /// how: the text of `host_processes::loss_of`
   [[nodiscard]] static outcome ended(std::string const& who, std::string const& how,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The queued calls by rank of this process, and which of them match.
+// The queued calls of each rank of this process, and the search for matching calls.
 
 #include "errors.hpp"
 #include "issuer.hpp"
@@ -44,7 +44,8 @@ class call_queues {
   /// Records that the rank makes no more calls.
   void exit_call(int rank) { member(rank).is_gone = true; }
   [[nodiscard]] bool is_gone(int rank) const { return member(rank).is_gone; }
-  /// A queued call that satisfies `matches(rank, call)`; null if there is none.
+  /// Returns the rank and call of a queued call that satisfies `matches(rank, call)`; null if there
+  /// is none.
   template <class Matches>
   [[nodiscard]] std::pair<int, call const*> find(Matches const& matches) const {
     for (int rank = first_; rank < end_rank(); ++rank) {
@@ -57,8 +58,8 @@ class call_queues {
     return {-1, nullptr};
   }
 
-  /// The first call other than sends and receives, by rank, if all ranks have reached it; otherwise
-  /// empty.
+  /// Returns the parts of the first call other than sends and receives, by rank, if all ranks have
+  /// reached it; otherwise nothing.
   [[nodiscard]] std::vector<call*> next_call() {
     std::vector<call*> parts;
     for (int rank = first_; rank < end_rank(); ++rank) {
@@ -73,8 +74,8 @@ class call_queues {
     }
     return parts;
   }
-  /// All sends whose receives are queued. The k-th send from a rank to another matches the k-th
-  /// receive there.
+  /// Returns all sends whose receives are queued. The k-th send from a rank to another matches the
+  /// k-th receive there.
   [[nodiscard]] std::vector<transfer<P>> next_transfers() {
     std::vector<transfer<P>> found;
     for (int sender = first_; sender < end_rank(); ++sender) {
@@ -97,7 +98,7 @@ class call_queues {
     return found;
   }
 
-  /// All sends and receives whose other ends are in other processes. Other calls of their groups
+  /// Returns all sends and receives whose peers are in other processes. Other calls of their groups
   /// come first, so that all processes put both into their streams in the same order.
   [[nodiscard]] std::vector<distant_piece<P>> next_distant() {
     std::vector<distant_piece<P>> found;

@@ -50,7 +50,7 @@ result ncclCommInitRank(communicator** where, int rank_count, unique_id id, int 
   return guarded<chosen_platform>("ncclCommInitRank",
                                   [&] { return begin_rank(where, rank_count, id, rank, nullptr); });
 }
-/// Several ids spread the bootstrap over processes; here one id is enough.
+/// In NCCL several ids spread the bootstrap over processes; here one id is enough.
 result ncclCommInitRankScalable(communicator** where, int rank_count, int rank, int id_count,
                                 unique_id* ids, configuration* config) {
   return guarded<chosen_platform>("ncclCommInitRankScalable", [&] {
@@ -82,7 +82,8 @@ result ncclCommInitAll(communicator** where, int rank_count, int const* devices)
   });
 }
 
-/// A communicator of the other library. `make(&made)` calls that library, which may make none.
+/// Adopts a communicator of the other library. `make(&made)` calls that library, which may make
+/// none.
 template <class Make>
 outcome adopt_made(communicator** where, Make const& make) {
   using P = chosen_platform;
@@ -183,7 +184,7 @@ result end_communicator(char const* name, communicator* given, Leave const& leav
   if (given == nullptr) return result::success;
   return guarded<P>(name, [&]() -> outcome {
     auto& home = library<P>::the();
-    std::unique_ptr<handle<P>> gone;  // destroyed without the lock: the last one waits for the
+    std::unique_ptr<handle<P>> gone;  // destroyed without the lock: the last rank waits for the
                                       // devices
     auto held = home.lock();
     auto& mine = home.find(given);

@@ -110,7 +110,7 @@ result ncclCommGetAsyncError(communicator* given, result* code) {
                               });
 }
 
-/// A property of a communicator: `take(handle)`.
+/// Writes a property of a communicator, `take(handle)`, to `where`.
 template <class Take, class There>
 result ask(char const* name, communicator* given, int* where, Take const& take,
            There const& there) {

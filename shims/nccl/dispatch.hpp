@@ -94,10 +94,10 @@ struct call_arguments {
   operation reduce = operation::sum;
 };
 
-/// The request with these arguments, as far as all kinds of requests have them.
+/// Returns a request with the arguments that all kinds of requests have.
 ///
 /// root_is: the meaning of `root`: "root" or "peer"
-/// Throws:  refusal of a type, a root or a size.
+/// Throws:  refusal if the type, the root or the size is invalid.
 template <platform P>
 [[nodiscard]] request<P> request_of(call_arguments const& what, char const* root_is,
                                     handle<P> const& mine) {

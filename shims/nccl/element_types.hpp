@@ -85,7 +85,7 @@ using total_t = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 
 /// Calls `run(reducer)` with the reducer of an operation on elements of type `T`.
 ///
-/// factors: of all ranks, for a pre-multiplied sum
+/// factors: of the ranks, for a pre-multiplied sum
 /// Pre:     `what` is one of the five predefined operations or a pre-multiplied sum.
 template <class T, class Run>
 void with_reducer(operation what, premultiplied_sum<T, total_t<T>> const& factors, Run const& run) {

@@ -16,8 +16,7 @@
 
 namespace blink_nccl {
 
-/// True if this thread should print refused calls to the error stream. Like in NCCL, it does if
-/// NCCL_DEBUG is set.
+/// True if refused calls are printed to the error stream: as in NCCL, if NCCL_DEBUG is set.
 [[nodiscard]] inline bool reports_errors() {
   char const* const level = std::getenv("NCCL_DEBUG");
   return level != nullptr && *level != '\0' && std::string(level) != "VERSION";

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Another libnccl, named by BLINK_NCCL_FALLBACK. Calls that are not supported here go there.
+// Another libnccl, named by BLINK_NCCL_FALLBACK. It gets the calls that this library does not
+// support.
 
 #include <blink/core/error.hpp>
 
@@ -32,7 +33,7 @@ inline other_library const* fallback() {
     auto all = std::make_unique<other_library>();
     all->path = path;
     int how = RTLD_NOW | RTLD_LOCAL;
-#ifdef BLINK_NCCL_DEEPBIND  // its internal calls must not come here
+#ifdef BLINK_NCCL_DEEPBIND  // the other library's internal calls must not reach this one
     how |= RTLD_DEEPBIND;
 #endif
     void* const library = dlopen(path, how);

@@ -17,7 +17,7 @@ __attribute__((visibility("default"))) char const* ncclGetErrorString(result);
 __attribute__((visibility("default"))) char const* ncclGetLastError(communicator*);
 __attribute__((visibility("default"))) void ncclResetDebugInit();
 
-// Programs that may call them from their own kernels are linked with these symbols.
+// Programs that may call NCCL from their own kernels are linked with these symbols.
 __attribute__((visibility("default"))) result ncclDevCommCreate(communicator*, void const*, void*);
 __attribute__((visibility("default"))) result ncclDevCommDestroy(communicator*, void const*);
 }

@@ -15,22 +15,23 @@
 
 namespace blink_nccl {
 
-/// The ranks of this process that have come so far. Guarded by the lock of the library.
+/// The ranks of this process that have joined so far. Guarded by the lock of the library.
 template <platform P>
 struct gathering {
   std::string key{};  ///< text of the unique id
   int rank_count = 0;
-  bool may_forward = false;          ///< to the other library
+  bool may_forward = false;          ///< true if the other library may make the communicator
   std::shared_ptr<meeting> place{};  ///< of all processes; null: all ranks are of this process
   std::map<int, handle<P>*> come{};  ///< by rank
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   std::chrono::nanoseconds wait_policy{};
-  bool is_beginning = false;  ///< all have come, and a thread makes the communicator
+  bool is_beginning = false;  ///< all have joined, and a thread makes the communicator
   bool is_over = false;
-  bool is_forwarded = false;  ///< the other library makes it, also for ranks that come later
+  bool is_forwarded = false;  ///< the other library makes it, also for ranks that join later
   outcome ending{};
 
-  /// The ranks that have not come; only ranks of this process are known if it has no meeting.
+  /// Returns the ranks that have not joined, as text. Without a meeting it knows only ranks of this
+  /// process.
   [[nodiscard]] std::string missing() const {
     if (place != nullptr) return place->missing();
     std::string text;

@@ -44,7 +44,7 @@ class group {
     if (depth_ == 0) refuse_usage("no open group, expected an earlier ncclGroupStart");
     return --depth_ == 0 ? run() : outcome{};
   }
-  /// Records that a call of the group failed, so that none of its calls will run.
+  /// Records that a call of the group failed, so that no call of the group will run.
   void note(outcome const& how) {
     if (depth_ > 0 && trouble_.code == result::success) trouble_ = how;
   }
@@ -177,7 +177,7 @@ class group {
     }
     for (auto const& one : all) {
       one.all->progress(held);
-      // Calls of the next communicator follow those that another thread is about to put into
+      // Calls of the next communicator must follow those that another thread is about to put into
       // streams.
       home.wait(held, [&] { return !one.all->is_busy(); }, [] {});
     }

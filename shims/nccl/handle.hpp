@@ -29,7 +29,7 @@ struct handle : communicator {
   int device = 0;
   bool blocks = true;  ///< true if calls return after all ranks have made them
   bool is_finalized = false;
-  std::shared_ptr<team<P>> all{};                      ///< null until all ranks have come
+  std::shared_ptr<team<P>> all{};                      ///< null until all ranks have joined
   communicator* forwarded = nullptr;                   ///< of the other library, instead of a team
   std::shared_ptr<batch<P>> latest{};                  ///< of a communicator that does not block
   outcome trouble{};                                   ///< of its construction
@@ -37,7 +37,7 @@ struct handle : communicator {
   std::vector<void*> registered{};
   std::string reported{};  ///< the text that `ncclGetLastError` returned
 
-  /// The number of a new operation with this factor.
+  /// Adds an operation with this factor, and returns its number.
   [[nodiscard]] operation add_operation(given_factor const& factor) {
     auto place = std::find(factors.begin(), factors.end(), std::nullopt);
     if (place == factors.end()) place = factors.emplace(factors.end());

@@ -51,7 +51,7 @@ class issuer {
   issuer& operator=(issuer const&) = delete;
   virtual ~issuer() = default;
 
-  /// Reads the user's tables; called before everything else. Returns a hash that has to be equal in
+  /// Reads the user's tables; called before everything else. Returns a hash that must be equal in
   /// all processes.
   ///
   /// Throws: input_error for a file that is missing or invalid.
@@ -61,7 +61,7 @@ class issuer {
   [[nodiscard]] virtual int first_rank() const = 0;  ///< of this process
   [[nodiscard]] virtual int process_of(int rank) const = 0;
 
-  // Calls: the parts of the ranks of this process, which agree.
+  // Calls. `parts` are those of the ranks of this process; they agree.
 
   /// Throws: precondition_error or refusal for invalid parts, before the call is announced to other
   ///         processes.
@@ -83,7 +83,7 @@ class issuer {
   /// Throws: collective_error if a call has failed.
   virtual void expect_no_failure() = 0;
   virtual void abort() = 0;
-  /// Limits the time that the destructor waits for other processes.
+  /// Limits the time for which the destructor waits for other processes.
   virtual void shorten_waits(std::chrono::nanoseconds to) = 0;
 
   /// True if the streams are captured into a graph.
@@ -199,8 +199,8 @@ class issuer {
     }
   }
 
-  /// One stream for each device: that of its first rank, ordered after the work in the streams of
-  /// its other ranks.
+  /// Returns one stream for each device: that of its first rank, ordered after the work in the
+  /// streams of its other ranks.
   [[nodiscard]] streams join(std::vector<place> const& places) {
     streams main;
     for (int const device : each_device_) {
@@ -254,8 +254,8 @@ class issuer {
     }
     return {found.begin(), found.end()};
   }
-  /// The point in a stream from which the sends and receives of a batch may run. It is the same for
-  /// all of them, so that later ones do not wait for earlier ones.
+  /// Returns the point in a stream from which the sends and receives of a batch may run. It is the
+  /// same for all of them, so that none waits for an earlier one.
   auto begin_of(batch<P>& of, place const& at) {
     auto& driver = P::devices();
     auto const [event, is_new] = of.starts.try_emplace(at, driver, at.first);

@@ -129,7 +129,8 @@ class issuer_over final : public issuer<P> {
   [[nodiscard]] way way_of(request<P> const& one) {
     return routes_.along(one.kind, one.root, bytes_of_buffer(one));
   }
-  /// The buffers with counts: in elements if they are combined, in bytes if they are only moved.
+  /// Returns the buffers. Their counts are in elements if they are combined, in bytes if they are
+  /// only moved.
   [[nodiscard]] std::vector<blink::detail::plain_buffers> buffers_of(
       std::vector<request<P>*> const& parts) const {
     std::vector<blink::detail::plain_buffers> result;

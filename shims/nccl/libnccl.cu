@@ -5,7 +5,7 @@
 //   LD_LIBRARY_PATH=$PWD/build/cuda/shims/nccl/blink_nccl ./all_reduce_perf -g 4
 //
 //   BLINK_NCCL_FALLBACK=PATH   another libnccl, for example for ranks on several hosts.
-//   BLINK_NCCL_PROCESSES=0     That library also serves ranks in several processes.
+//   BLINK_NCCL_PROCESSES=0     The other libnccl also serves ranks in several processes.
 //   BLINK_TUNING=FILES         Trees for each size, as `blink schedule --algorithms` writes them.
 //                              `:` separates files.
 //   BLINK_DEADLINE=SECONDS     The longest time that a call waits for other ranks; default 600.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The state of the process: the lock, the live communicators, and those that are being made.
+// The state of the library in a process: the lock, the live communicators, and those in
+// construction.
 
 #include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/host/process_environment.hpp>
@@ -32,8 +33,8 @@
 
 namespace blink_nccl {
 
-/// The options of communicators. The default deadline is long, because a rank of a program may be
-/// busy for minutes while the others wait.
+/// Returns the options of communicators. The default deadline is long, because a rank of a program
+/// may be busy for minutes while the others wait.
 inline blink::device_options options_wanted() {
   blink::device_options options;
   options.deadline = blink::detail::environment_deadline().value_or(std::chrono::minutes(10));
@@ -52,7 +53,8 @@ class library {
  public:
   using lock_type = std::unique_lock<std::mutex>;
 
-  /// The object is never destroyed, because programs may call while statics are destroyed.
+  /// The object is never destroyed, because programs may call the library while statics are
+  /// destroyed.
   static library& the() {
     static auto* const one = new library;
     return *one;
@@ -83,7 +85,8 @@ class library {
     living_[address] = std::move(made);
     return address;
   }
-  /// Throws: refusal if it is null or not a live communicator.
+  /// Returns the handle of a communicator. Throws: refusal if it is null or not a live
+  /// communicator.
   [[nodiscard]] handle<P>& find(communicator* given) {
     if (given == nullptr) refuse_argument("the communicator is null");
     auto const found = living_.find(given);
@@ -100,7 +103,7 @@ class library {
       if (mine == each->come.end() || mine->second != &one) continue;
       end(each, {result::remote_error,
                  "rank " + std::to_string(one.rank) + " has left before all have come"});
-      each->come.erase(one.rank);  // if all had come before
+      each->come.erase(one.rank);  // if all ranks had joined before
       break;
     }
     auto const found = living_.find(&one);
@@ -111,7 +114,7 @@ class library {
 
   /// Adds a rank to a communicator whose ranks are in this process or in several ones.
   ///
-  /// may_forward: to the other library, if there is one
+  /// may_forward: true if the other library, if there is one, may make the communicator
   /// Throws:      refusal for an id with which a communicator was made or refused.
   std::shared_ptr<gathering<P>> join(unique_id const& id, handle<P>& mine, bool may_forward) {
     auto const key = unique_ids::text_of(id);
@@ -148,8 +151,8 @@ class library {
     }
     return here;
   }
-  /// Begins the communicator if all ranks have come, also in other processes; ends the gathering if
-  /// that takes too long.
+  /// Begins the communicator if all ranks have joined, also in other processes. Ends the gathering
+  /// if that takes too long.
   void expect_all(std::shared_ptr<gathering<P>> const& here) {
     if (here->is_over || here->is_beginning) return;
     if (here->place != nullptr) {
@@ -168,7 +171,7 @@ class library {
         here->may_forward);
   }
 
-  /// The same for a rank that comes and does not wait.
+  /// The same for a rank that joins and does not wait.
   void look_after(handle<P> const& mine) {
     for (auto const& [key, each] : gathering_) {
       auto const found = each->come.find(mine.rank);
@@ -184,7 +187,8 @@ class library {
  private:
   using decision = meeting::decision;
 
-  /// Finds the meeting with ranks of other processes, and sets the time that all ranks have.
+  /// Finds the meeting with ranks of other processes, and sets the time within which all ranks must
+  /// join.
   ///
   /// Throws: refusal if this process cannot join the meeting.
   void open(unique_id const& id, gathering<P>& here) {
@@ -203,12 +207,12 @@ class library {
     }
     here.wait_policy = options_wanted().deadline;
     if (!here.may_forward) return;
-    // Ranks on other hosts will never come; they have begun in the other library.
+    // Ranks on other hosts will never join; they have begun in the other library.
     using std::chrono::milliseconds;
     auto const for_the_rest = here.place == nullptr ? milliseconds(500) : milliseconds(10'000);
     here.wait_policy = std::min<std::chrono::nanoseconds>(here.wait_policy, for_the_rest);
   }
-  /// Throws: refusal for a rank that does not fit those that have come.
+  /// Adds a rank. Throws: refusal if it does not fit the ranks that have joined.
   void come(std::shared_ptr<gathering<P>> const& here, handle<P>& mine) {
     if (here->rank_count != mine.rank_count) {
       refuse_usage("ranks disagree: earlier ranks have passed " + std::to_string(here->rank_count) +
@@ -241,7 +245,7 @@ class library {
     (void)here->place->decide(what, why);
     follow(here);
   }
-  /// Does what has been decided for all processes.
+  /// Carries out the decision that is valid for all processes.
   void follow(std::shared_ptr<gathering<P>> const& here) {
     auto const ruling = here->place->now();
     if (ruling.what == decision::open) return;
@@ -291,7 +295,8 @@ class library {
         }
       }
       bool const is_made = made != nullptr;
-      // Other references exist: this one must not outlive owners that destroy theirs at once.
+      // Drops this reference if others exist, because it must not outlive owners that destroy
+      // theirs at once.
       if (made.use_count() > 1) made.reset();
       finish(here, is_made ? decision::complete : decision::refused, how);
     });

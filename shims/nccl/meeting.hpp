@@ -26,8 +26,9 @@ namespace blink_nccl {
 inline constexpr int most_ranks = blink::device_call::most_ranks;
 
 /// Anonymous memory that the maker of a unique id has made. It is freed when the last process
-/// closes it. Ranks write their process and device there. The fate of the communicator is decided
-/// once for all of them. The caller holds the lock of the library.
+/// closes it. Ranks write their process and device there. One decision holds for all of them:
+/// whether, and by which library, the communicator is made. The caller holds the lock of the
+/// library.
 class meeting {
  public:
   enum class decision : std::uint32_t { open, complete, refused, forwarded };
@@ -54,14 +55,14 @@ class meeting {
     refuse_usage(problem.what());
   }
 
-  /// Pre: the maker calls it, before it hands out the id.
+  /// Pre: the process that made the id calls it, before it hands out the id.
   void set_id(unique_id const& id) { board_->id = id; }
   [[nodiscard]] std::string path() const { return segment_.path(); }
   [[nodiscard]] blink::shared_segment& segment() { return segment_; }
 
-  /// Registers a rank of this process. The last one completes the meeting.
+  /// Registers a rank of this process. The last rank completes the meeting.
   ///
-  /// Throws: refusal if the rank does not fit those that have come.
+  /// Throws: refusal if the rank does not fit the ranks that have joined.
   void come(int rank, int rank_count, int device) {
     std::int32_t nobody = 0;
     auto& expected = board_->rank_count;
@@ -111,7 +112,7 @@ class meeting {
     }
     return text;
   }
-  /// A rank that had come and whose process has died; empty if there is none.
+  /// Returns the text of a rank that had joined and whose process has died; empty if there is none.
   [[nodiscard]] std::string lost() const {
     for (int rank = 0; rank < rank_count(); ++rank) {
       if (seat_of(rank).is_taken.load() == 0 || !segment_.is_dead(rank)) continue;

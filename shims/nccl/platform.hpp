@@ -23,7 +23,7 @@ namespace blink_nccl {
 /// - `use_device(device)`: makes it the current device of the thread.
 /// - `stream_of(handle)`: throws `refusal` for a handle that means different streams on different
 ///   threads.
-/// - `why_none()`: the reason of the driver for there being no device.
+/// - `why_none()`: the driver's reason why there is no device.
 /// - `ways(ranks)`: the number of parts that trees are cut into, each for its own block.
 template <class P>
 concept platform = blink::sharing_runtime<typename P::devices_type> &&
@@ -42,9 +42,9 @@ using stream_t = typename P::devices_type::stream;
 /// Kernels reach the buffers of all ranks of their process, but only slots of other processes.
 using transport_here = blink::reaching_peer_transport;
 using link_across = blink::slot_peer_transport;
-/// Chunks only. Packets would need another kernel for each pair of type and operation, and these
-/// kernels dominate the time to compile and to load this library. Programs that need packets use
-/// `device_ranks`.
+/// Device ranks that move chunks only. Packets would need another kernel for each pair of type and
+/// operation, and kernels dominate the time to compile and to load this library. Programs that need
+/// packets use `device_ranks`.
 template <platform P, class Transport>
 using ranks_t = blink::basic_device_ranks<typename P::devices_type, Transport,
                                           blink::fixed_protocol<blink::whole_chunks>>;

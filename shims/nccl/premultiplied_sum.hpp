@@ -21,7 +21,7 @@ namespace blink_nccl {
 /// A rank's factor as passed by the program.
 struct given_factor {
   data_type type = data_type::float32;
-  std::array<std::byte, 8> value{};  ///< an element of that type, if `at` is null
+  std::array<std::byte, 8> value{};  ///< the factor, of that type, if `at` is null
   void const* at = nullptr;          ///< otherwise the address of the factor, which is read when
                                      ///< the call runs
 };

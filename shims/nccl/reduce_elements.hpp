@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-/// X(name) for each type that the library is built for; by default all of them.
+/// X(name) for each type that the library is built for; by default all types.
 #ifndef BLINK_NCCL_BUILT_TYPES
 #define BLINK_NCCL_BUILT_TYPES BLINK_NCCL_ALL_TYPES
 #endif
@@ -46,8 +46,8 @@ void reduce_elements(ranks_t<P, Transport>& ranks,
 
 }  // namespace blink_nccl
 
-/// In a header, with `extern`: the kernels of a platform are compiled elsewhere. In one source for
-/// each type, with an empty argument: they are compiled here.
+/// With `extern`, in a header: the kernels of a platform are compiled elsewhere. With an empty
+/// argument, in one source for each type: the kernels are compiled there.
 #define BLINK_NCCL_REDUCTIONS(where, Platform, name)                            \
   BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::transport_here, name) \
   BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_across, name)

@@ -27,8 +27,8 @@ namespace blink_nccl {
 template <platform P>
 class team;
 
-/// The functions by which a rank of a split receives its communicator. Called with the lock of the
-/// library.
+/// The functions through which a rank of a split gets its communicator. They are called with the
+/// lock of the library.
 template <platform P>
 struct parting {
   /// The query for the state of the new communicator: the outcome, or nothing while it is being
@@ -39,8 +39,8 @@ struct parting {
   std::function<void(std::shared_ptr<team<P>>, int)> deliver{};  ///< the communicator is ready:
                                                                  ///< team, rank in it
   std::function<unique_id()> make_id{};
-  std::function<question(unique_id const&, int, int)> join{};  ///< if other processes join: rank of
-                                                               ///< ranks
+  /// Set if ranks of other processes join: (id, rank, number of ranks).
+  std::function<question(unique_id const&, int, int)> join{};
 };
 
 /// A rank's request to its communicator. Requests of all ranks are answered together. A send or a
@@ -76,7 +76,7 @@ struct request {
   }
 };
 
-/// The arguments, besides the function and the count, that have to be equal on all ranks.
+/// Returns the arguments, besides the function and the count, that must be equal on all ranks.
 template <platform P>
 [[nodiscard]] std::string details_of(request<P> const& one) {
   std::string text = to_text(one.type);
@@ -106,8 +106,8 @@ template <platform P>
 template <platform P>
 struct batch {
   std::vector<request<P>> open;
-  /// Points in streams from which its sends and receives may run, by device and stream. They come
-  /// before all of these.
+  /// Points in streams from which the batch's sends and receives may run, by device and stream.
+  /// They are earlier than all of these.
   std::map<std::pair<int, stream_t<P>>, blink::device_event<typename P::devices_type>> starts{};
   outcome ending{};  ///< of the first call that failed
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();

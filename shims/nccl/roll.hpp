@@ -74,7 +74,7 @@ class meeting_bootstrap {
 
   [[nodiscard]] int process() const { return static_cast<int>(all_.own); }
   [[nodiscard]] int process_count() const { return static_cast<int>(all_.members.size()); }
-  /// Throws: collective_error if a process has died or does not come before the deadline.
+  /// Throws: collective_error if a process has died or does not arrive before the deadline.
   void all_gather(void const* own, void* all, std::size_t bytes) {
     auto const first = [&](int peer) {
       return all_.members[static_cast<std::size_t>(peer)].first_rank;

@@ -25,8 +25,8 @@
 namespace blink_nccl {
 
 /// The schedules of a communicator, prepared at their first use. They come from a user's table for
-/// the number of ranks, the collective and the root. Without such a table the default ones are
-/// used.
+/// the number of ranks, the collective and the root. Without such a table they are the default
+/// ones.
 template <platform P, class Transport>
 class routes {
  public:
@@ -54,8 +54,8 @@ class routes {
   [[nodiscard]] bool knows(blink::collective kind, int root, std::size_t bytes) {
     return known_.contains({kind, root, choose(kind, root, bytes).first});
   }
-  /// The prepared schedule for a call. With several processes, all call it together at the first
-  /// use.
+  /// Returns the prepared schedule for a call. With several processes, all call it together at the
+  /// first use.
   [[nodiscard]] blink::chosen_from<prepared_type> along(blink::collective kind, int root,
                                                         std::size_t bytes) {
     auto const [algorithm, chunk_bytes] = choose(kind, root, bytes);
@@ -75,7 +75,7 @@ class routes {
     if (is_new) found->second = blink::detail::table_for(tables_, tuned(), kind, root);
     return found->second;
   }
-  /// The position of the algorithm in its table, and the bytes of a chunk.
+  /// Returns the position of the algorithm in its table, and the bytes of a chunk.
   [[nodiscard]] std::pair<std::size_t, std::size_t> choose(blink::collective kind, int root,
                                                            std::size_t bytes) {
     auto const* const table = table_for(kind, root);

@@ -25,7 +25,7 @@ namespace blink_nccl {
 ///
 /// parts:        of the ranks of this process, from `first_rank` on
 /// without_lock: (work) -> runs `work` without the lock
-/// goes_on:      () -> false if the communicator has failed meanwhile; then the parts are gone
+/// goes_on:      () -> false if the communicator has failed meanwhile; then `parts` no longer exist
 /// Returns:      by part, its outcome
 /// Throws:       what `host_processes::gather` throws.
 template <platform P, class WithoutLock, class GoesOn>

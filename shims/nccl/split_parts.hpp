@@ -18,8 +18,8 @@ struct split_wish {
   int key = 0;
 };
 
-/// The ranks of each new communicator, by rising color. Ranks of a color are ordered by rising key,
-/// and by their present rank if keys are equal. Ranks without a color are left out.
+/// Returns the ranks of each new communicator, by rising color. Ranks of a color are ordered by
+/// rising key, and by their present rank if keys are equal. Ranks without a color are left out.
 [[nodiscard]] inline std::vector<std::vector<int>> split_parts(
     std::vector<split_wish> const& by_rank) {
   std::map<int, std::map<std::pair<int, int>, int>> by_color;  // (key, rank) -> rank

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The ranks of a communicator in this process: matches their calls, and finds the ranks that others
-// wait for.
+// The ranks of a communicator in this process: the team matches their calls, and finds the ranks
+// that others wait for.
 
 #include <blink/collectives/exchange.hpp>
 #include <blink/transports/cuda/calls/device_options.hpp>
@@ -31,9 +31,9 @@
 namespace blink_nccl {
 
 /// The ranks of one communicator that are in this process. A rank's calls are queued. The thread
-/// that makes the last part of a call puts it into the streams of all of them. Other processes do
-/// the same on their own. Calls are compared with theirs, but waited for only if all processes
-/// allocate something together.
+/// that makes the last part of a call puts it into the streams of all of them. Each process does
+/// the same. Processes compare their calls, but wait for each other only to allocate something
+/// together.
 ///
 /// The caller holds the lock of the library.
 template <platform P>
@@ -55,7 +55,7 @@ class team {
   /// A team of several processes. All processes construct it together, without the lock of the
   /// library.
   ///
-  /// Throws: the same, on all of them; collective_error if one does not come.
+  /// Throws: the same, on all processes; collective_error if a process does not arrive.
   template <blink::process_bootstrap Bootstrap>
   team(blink::device_options options, Bootstrap& all)
       : options_((options.checks_calls = false, options)),  // `across` compares them
@@ -67,11 +67,11 @@ class team {
   }
   team(team const&) = delete;
   team& operator=(team const&) = delete;
-  /// Called without the lock of the library, because it waits for the other processes to end
-  /// theirs.
+  /// Called without the lock of the library, because it waits for the other processes to end their
+  /// teams.
   ~team() {
     if (across_ != nullptr && health().code != result::success) {
-      issuer_->shorten_waits(std::chrono::seconds(2));  // a failed process may never come
+      issuer_->shorten_waits(std::chrono::seconds(2));  // a failed process may never arrive
     }
     across_.reset();  // no process should wait for calls of this one
   }
@@ -93,12 +93,12 @@ class team {
   calls submit(int rank, std::vector<call> list) { return queues_.submit(rank, std::move(list)); }
 
   /// Runs all calls with complete parts. Releases the lock while it waits for other processes.
-  /// Another thread that comes meanwhile leaves the rest to this one.
+  /// Another thread that calls `progress` meanwhile leaves the rest to this one.
   void progress(lock_type& held) {
     while (!is_busy_ && (run_call(held) || run_distant() || run_transfers())) {
     }
   }
-  /// True if another thread runs its calls and has released the lock.
+  /// True if another thread runs calls of the team and has released the lock.
   [[nodiscard]] bool is_busy() const { return is_busy_; }
 
   /// Ends all waiting calls in all processes; there will be no others.
@@ -205,7 +205,7 @@ class team {
     } catch (...) {
       std::fill(how.begin(), how.end(), current_outcome());
     }
-    if (failure_.code != result::success) return true;  // the failure has ended them
+    if (failure_.code != result::success) return true;  // the failure has ended the calls
     for (std::size_t k = 0; k < parts.size(); ++k) {
       queues_.done_with(queues_.first_rank() + static_cast<int>(k), parts[k], how[k]);
     }
@@ -292,7 +292,7 @@ class team {
           across_->count_piece(one.rank, one.call->root, one.call->what == call::shape::send);
         }
         issuer_->run_distant(found);
-      } catch (...) {  // other processes wait for it
+      } catch (...) {  // other processes wait for the piece
         fail_by_exception();
         return true;
       }
@@ -303,7 +303,7 @@ class team {
     queues_.sweep();
     return true;
   }
-  /// A send or a receive whose counterpart will not be called.
+  /// Returns a send or a receive whose counterpart will not be called; success if none is known.
   [[nodiscard]] outcome loss_of_pieces() const {
     for (int own = queues_.first_rank(); own < queues_.end_rank(); ++own) {
       for (int peer = 0; peer < rank_count(); ++peer) {

@@ -24,7 +24,7 @@
 
 namespace blink_nccl {
 
-/// The data that blink writes at the end of a unique id.
+/// The bytes that blink writes at the end of a unique id.
 struct id_mark {
   char magic[8];
   std::uint64_t host;
@@ -37,9 +37,9 @@ static_assert(sizeof(id_mark) <= sizeof(unique_id));
 /// The unique ids of this process; the caller holds the lock of the library.
 class unique_ids {
  public:
-  /// A new unique id with a meeting.
+  /// Makes a unique id with a meeting.
   ///
-  /// from:   the id of another library, which uses its beginning
+  /// from:   an id of the other library, which uses only its beginning
   /// Throws: resource_error if the memory of the meeting cannot be made.
   unique_id make(unique_id const& from = {}) {
     unique_id id = from;
@@ -66,7 +66,8 @@ class unique_ids {
   }
   [[nodiscard]] bool knows(unique_id const& id) const { return made_here_.contains(text_of(id)); }
 
-  /// The meeting of the ranks of this id; null if only ranks of this process can have it.
+  /// Returns the meeting of the ranks of this id; null if only ranks of this process can have the
+  /// id.
   ///
   /// Throws: refusal with the reason why this process cannot join; resource_error.
   [[nodiscard]] std::shared_ptr<meeting> place_of(unique_id const& id) const {
@@ -93,7 +94,7 @@ class unique_ids {
     return std::all_of(id.bytes + mark_begin, id.bytes + sizeof id.bytes,
                        [](char byte) { return byte == 0; });
   }
-  /// The id as the other library has made it.
+  /// Returns the id as the other library has made it.
   [[nodiscard]] static unique_id without_mark(unique_id id) {
     if (mark_of(id)) std::memset(id.bytes + mark_begin, 0, sizeof(id_mark));
     return id;

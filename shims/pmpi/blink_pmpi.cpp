@@ -4,20 +4,20 @@
 //   mpirun -n 4 env LD_PRELOAD=$PWD/libblink_pmpi.so ./program
 //
 // Every MPI library has each call under two names, MPI_X for programs and PMPI_X for tools. So a
-// library that is loaded first can intercept MPI_X. This one passes the calls that it does not
+// library that is loaded first can intercept MPI_X. This library passes the calls that it does not
 // serve to PMPI_X.
 //
-// The decision is the same on every rank. It rests on values that MPI requires to be equal on all
-// of them: the communicator, the operation, element type and count of reductions, the bytes of a
-// copy. It also rests on the agreement at a communicator's first use, and on exchanged sizes where
-// only some ranks know them.
+// The decision is the same on every rank. It depends on values that MPI requires to be equal on all
+// ranks: the communicator, the operation, element type and count of reductions, the bytes of a
+// copy. It also depends on the agreement at a communicator's first use. Where only some ranks know
+// the sizes, the ranks exchange them first.
 //
-// This file has the calls that reduce or only wait; copies.cpp has the others.
+// This file has the calls that reduce or only wait; copies.cpp has those that copy.
 //
 //   BLINK_PMPI_SHARED=0      ranks of one host do not share memory, but send MPI messages.
 //   BLINK_PMPI_LEAST=BYTES   Shorter messages go to the MPI library; 0 if unset.
 //   BLINK_PMPI_REPORT=1      At the end, rank 0 reports how many calls took which path.
-//   BLINK_DEADLINE=SECONDS   A call fails that waits so long. If unset, it waits without end.
+//   BLINK_DEADLINE=SECONDS   A call that waits this long fails. If unset, calls wait without end.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -54,7 +54,7 @@ void reduce_and_scatter_units(attached& here, T const* in, T* out,
   });
 }
 
-/// The all-reduce that `reduce_units` runs.
+/// Returns the all-reduce that `reduce_units` runs.
 auto all_reducing(attached& here) {
   return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
     here.with_communicator(

@@ -2,7 +2,7 @@
 #pragma once
 
 // The MPI communicators that blink serves, and the agreement of their ranks. A blink communicator
-// begins at the first use of its MPI communicator, and ends after that is freed.
+// begins at the first use of its MPI communicator, and ends after the program frees the latter.
 
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/default_tuning.hpp>
@@ -43,10 +43,10 @@ namespace blink_pmpi {
 struct agreement {
   bool is_used = false;        ///< true if any call goes through blink
   bool shares_memory = false;  ///< true if all ranks are on one host and share memory
-  std::uint64_t least = 0;     ///< fewer bytes go to the MPI library
+  std::uint64_t least = 0;     ///< calls of fewer bytes go to the MPI library
 };
 
-/// BLINK_PMPI_LEAST of this rank's environment, in bytes; 0 if unset.
+/// Returns BLINK_PMPI_LEAST of this rank's environment, in bytes; 0 if unset.
 ///
 /// Throws: input_error for a value that does not parse.
 inline std::uint64_t least_bytes_wanted() {
@@ -69,9 +69,9 @@ inline bool shared_memory_wanted() {
   return blink::detail::environment_flag("BLINK_PMPI_SHARED", true);
 }
 
-/// The options of communicators. Like MPI, they wait without end unless BLINK_DEADLINE is set. Like
-/// MPI libraries, ranks with a core each spin, and others yield. A sleep of an early rank would
-/// delay all ranks.
+/// Returns the options of communicators. As in MPI, waits have no end unless BLINK_DEADLINE is set.
+/// As in MPI libraries, ranks spin if each has a core, and otherwise yield. A sleep of an early
+/// rank would delay all ranks.
 inline blink::communicator_options options_wanted(blink::communicator_options result = {}) {
   constexpr std::chrono::hours for_ever{24 * 365 * 10};
   result.waits.spins = 10000;
@@ -79,8 +79,8 @@ inline blink::communicator_options options_wanted(blink::communicator_options re
   result.waits.deadline = blink::detail::environment_deadline().value_or(for_ever);
   return result;
 }
-/// The agreement that this rank's environment asks for. A value that does not parse excludes blink,
-/// on all ranks.
+/// Returns the agreement that this rank's environment requests. A value that does not parse
+/// excludes blink on all ranks.
 inline agreement own_wish() {
   try {
     static_cast<void>(options_wanted());
@@ -97,8 +97,8 @@ inline agreement own_wish() {
 class attached {
  public:
   explicit attached(agreement const& agreed) : agreed_(agreed) {}
-  /// Makes a communicator in shared memory of the host. Collective. Returns true if there is one
-  /// now; equal on all ranks.
+  /// Makes a communicator in shared memory of the host. Collective. Returns true if it exists now;
+  /// equal on all ranks.
   ///
   /// own: see `idle_receive`
   [[nodiscard]] bool begin_on_host(MPI_Comm comm, MPI_Comm own) {
@@ -119,13 +119,13 @@ class attached {
   }
   /// True if a call goes through blink whose number of bytes no rank knows.
   [[nodiscard]] bool takes_unknown() const { return agreed_.least == 0; }
-  /// The same for blocks to or from one rank. Few ranks only, because every rank sends its data to
-  /// all others.
+  /// The same for blocks to or from one rank. True only for few ranks, because every rank sends its
+  /// data to all others.
   [[nodiscard]] bool takes_unknown(int root) const {
     return takes_unknown() && ranks() <= few && root >= 0 && root < ranks();
   }
-  /// True if it is better to gather all `bytes` bytes on each rank, of which it takes its part. An
-  /// eager payload takes one step, but blocks of unequal sizes are not sent that way.
+  /// True if it is faster that each rank gathers all `bytes` bytes and uses its part. An eager
+  /// payload takes one step, but blocks of unequal sizes are not sent eagerly.
   [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
   /// Calls `run(communicator)`.
   template <class Run>
@@ -146,7 +146,7 @@ class attached {
     with_communicator([&](auto const& host_comm) { result = host_comm.rank_count(); });
     return result;
   }
-  /// The room for eager data, for blocks whose sizes only their two ends know.
+  /// The room for eager data of blocks whose sizes only sender and receiver know.
   [[nodiscard]] eager_room& room() { return room_; }
   [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
 
@@ -218,8 +218,8 @@ class shim {
   }
 
   /// Prepares the end: attributes of MPI_COMM_SELF are deleted when MPI_Finalize begins, the last
-  /// first, while MPI still works. To be called as soon as MPI is initialised, because the program
-  /// may call collectives in its own attributes.
+  /// first, while MPI still works. Called as soon as MPI is initialised, because the program may
+  /// call collectives in its own attributes.
   void begin() {
     std::call_once(is_begun_, [this] {
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval_, nullptr);
@@ -236,12 +236,12 @@ class shim {
   struct recent {
     MPI_Comm comm = MPI_COMM_NULL;
     attached* here = nullptr;
-    std::uint64_t freed = 0;  // freed communicators by then, because handles are reused
+    std::uint64_t freed = 0;  // number of communicators freed by then, because handles are reused
   };
 
   attached* look_up(MPI_Comm comm) {
     if (is_over_ || !blink::mpi_channel::runs())
-      return nullptr;  // or a program with MPI communicators only
+      return nullptr;  // MPI_Init was not called, as in a program with MPI_Session_init
     begin();
     void* known = nullptr;
     int is_known = 0;
@@ -281,8 +281,8 @@ class shim {
     std::lock_guard const lock(mutex_);
     return living_.emplace_back(std::move(here)).get();
   }
-  /// Begins on all ranks, or on none. The library may have no more communicators, which is not an
-  /// error of the program.
+  /// Begins on all ranks, or on none. The library may have no more communicators; that is no error
+  /// of the program.
   static bool everybody_begins(attached& here, MPI_Comm comm) {
     MPI_Errhandler of_user = MPI_ERRHANDLER_NULL;
     PMPI_Comm_get_errhandler(comm, &of_user);
@@ -300,8 +300,8 @@ class shim {
     return all_begin != 0;
   }
 
-  /// Handles the end of a program's communicator. It may run inside another call of the library,
-  /// and other ranks may free theirs later and in another order.
+  /// Handles the end of a program's communicator. It may run inside another call of the library.
+  /// Other ranks may free their communicators later and in another order.
   static int on_free(MPI_Comm, int, void* value, void*) {
     auto& loaded = the();
     std::lock_guard const lock(loaded.mutex_);
@@ -320,8 +320,8 @@ class shim {
     leaving_.push_back(std::move(one));
     is_any_leaving_ = true;
   }
-  /// Ends communicators whose ranks have all left. It does not hold the lock while the library
-  /// works. The library may hold a lock of its own when it calls `on_free` on another thread.
+  /// Ends communicators whose ranks have all left. It does not hold the lock during calls of the
+  /// library. The library may hold its own lock when it calls `on_free` on another thread.
   void end_what_can_end() {
     if (!is_any_leaving_ || !is_any_leaving_.exchange(false)) return;
     std::vector<std::unique_ptr<attached>> those;
@@ -339,7 +339,8 @@ class shim {
   }
   static int on_finalize(MPI_Comm, int, void*, void*);
 
-  // Each takes two files of the process, whose usual limit is about a thousand.
+  // Each communicator in shared memory takes two files of the process, whose usual limit is about a
+  // thousand.
   static constexpr int most_shared = 100;
 
   int keyval_ = MPI_KEYVAL_INVALID;
@@ -369,8 +370,8 @@ class inside {
 };
 
 /// While an object exists, this thread frees a communicator. Its blink communicator is deleted with
-/// the program's attributes, in any order. So calls of those attributes on the communicator go to
-/// the library.
+/// the program's attributes, in any order. So calls that those attributes make on the communicator
+/// go to the library.
 class freeing {
  public:
   explicit freeing(MPI_Comm comm) : outer_(std::exchange(present(), comm)) {}
@@ -394,7 +395,7 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   bool reports = false;
   try {
     reports = rank == 0 && report_wanted();
-  } catch (blink::input_error const&) {  // reported when it was first read
+  } catch (blink::input_error const&) {  // the error was reported when the value was first read
   }
   for (std::size_t k = 0; k < entry_names.size() && reports; ++k) {
     if (loaded.calls_[k][0] + loaded.calls_[k][1] == 0) continue;
@@ -417,7 +418,7 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
 }
 
 /// Serves an MPI call: runs `call(attached)`, which returns false if the MPI library must serve it.
-/// Returns the same, and `code`.
+/// Returns the same, and sets `code`.
 template <class Call>
 bool take(entry what, MPI_Comm comm, int& code, Call const& call) {
   // The library reports the error of a null communicator.

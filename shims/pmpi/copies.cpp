@@ -31,7 +31,7 @@ std::byte const* read_only(std::byte* bytes) {
   return bytes;
 }
 
-/// Bytes of a block that all ranks copy; 0 if the MPI library must do it.
+/// Returns the bytes of a block that all ranks copy; 0 if the MPI library must copy it.
 std::uint64_t copied_bytes(int count, MPI_Datatype type) {
   auto const bytes = bytes_of(count, type);
   return can_be_packed(bytes) ? bytes : 0;
@@ -206,7 +206,7 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
           here.with_communicator(
               [&](auto& host_comm) { blink::scatter(host_comm, all, to, bytes, root); });
         };
-        if (is_root && output == MPI_IN_PLACE) {  // its block stays in place
+        if (is_root && output == MPI_IN_PLACE) {  // the root's block stays in place
           run(from.data() + bytes * static_cast<std::uint64_t>(root));
         } else {
           row_of_bytes to(output, static_cast<std::uint64_t>(output_count), output_type, comm);

@@ -7,9 +7,9 @@
 
 namespace blink_pmpi {
 
-/// The bytes of blocks that ranks send eagerly with the sizes. It follows the needs of the last
-/// calls. So small exchanges take one step, and large ones do not repeat the data of the second
-/// step. Equal on all ranks, because all ranks know all sizes.
+/// The number of bytes of blocks that each rank sends eagerly with the sizes. It follows the needs
+/// of the last calls. So small exchanges take one step, and large ones send no data twice. It is
+/// equal on all ranks, because all ranks know all sizes.
 class eager_room {
  public:
   static constexpr std::size_t most = 1024;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Communicators of processes on one host, in shared memory. That is faster than messages of the MPI
-// library.
+// Communicators of processes on one host. They use shared memory, which is faster than messages of
+// the MPI library.
 
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator_options.hpp>
@@ -26,8 +26,8 @@
 
 namespace blink_pmpi {
 
-/// A receive that no message matches. Testing it makes the library progress its other operations. A
-/// probe does not, if there is a message.
+/// A receive that no message matches. A test of it lets the library progress its other operations.
+/// A probe does not, if there is a message.
 class idle_receive {
  public:
   /// own: a communicator of this rank alone without other users; it outlives this object
@@ -61,7 +61,7 @@ class attentive_wait {
   }
   [[nodiscard]] blink::status on_idle() {
     ++rounds_;
-    // Ranks that arrive in time should not pay for it.
+    // Ranks that arrive in time should not pay for tests of the library.
     if (rounds_ > soon && (rounds_ > late || rounds_ % seldom == 0)) library_->ask();
     return waits_.on_idle();
   }
@@ -93,7 +93,7 @@ static_assert(blink::communicator<host_communicator>);
 class host_part {
  public:
   /// Makes the memory. Collective over a communicator whose ranks have the same `host_id`. Returns
-  /// null on all ranks if the system refuses it on one.
+  /// null on all ranks if the system refuses the memory on one.
   ///
   /// own: see `idle_receive`
   [[nodiscard]] static std::unique_ptr<host_part> begin(MPI_Comm comm, MPI_Comm own,
@@ -110,10 +110,11 @@ class host_part {
       });
     }
     PMPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, comm);
-    // The slots of all pairs of ranks together take as much as four ranks with 256 KiB each.
+    // A rank's slots for all peers together take as much as for four ranks with 256 KiB each,
+    // unless slots would be smaller than `least_slot`.
     options.slot_bytes = std::max<std::size_t>(
         least_slot, std::min(options.slot_bytes, most_slots / static_cast<std::size_t>(ranks)));
-    options.waits.sleep = std::chrono::microseconds(50);  // short, because it also serves the
+    options.waits.sleep = std::chrono::microseconds(50);  // short, because the rank also serves the
                                                           // library
     result->attempt([&] { result->me_.emplace(std::string(path.data()), rank, options, own); });
     int const begins = result->has_failed_ ? 0 : 1;

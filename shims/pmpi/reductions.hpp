@@ -25,7 +25,7 @@ struct block {
   std::array<std::byte, 1024> bytes;
 };
 /// A copy of elements that do not fill a block. It counts its elements, because a program's
-/// operation must not see others.
+/// operation must not see bytes beyond them.
 template <std::size_t Room>
 struct part {
   alignas(16) std::array<std::byte, Room> bytes{};
@@ -46,8 +46,8 @@ struct mpi_operation {
   int elements = 0;  ///< of a block
   int* code = nullptr;
 
-  /// Ranks compare operations of the library. Those of the program are handles that differ between
-  /// processes.
+  /// Returns the number of an operation of the library, which ranks compare; 0 for an operation of
+  /// the program, whose handles differ between processes.
   [[nodiscard]] std::uint64_t common_state() const {
     bool const is_of_library =
         is_one_of(op, {MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND,
@@ -84,8 +84,9 @@ inline bool is_integer(MPI_Datatype type) {
 inline bool is_floating(MPI_Datatype type) {
   return is_one_of(type, {MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION});
 }
-/// True if MPI defines the operation for the type. If not, the library reports the error, which
-/// MPI_Reduce_local does not always do. Operations of the program take any type.
+/// True if MPI defines the operation for the type. Otherwise the call goes to the library, which
+/// reports the error; MPI_Reduce_local does not always do so. Operations of the program take any
+/// type.
 inline bool is_defined(MPI_Datatype type, MPI_Op op) {
   if (is_one_of(op, {MPI_MAX, MPI_MIN})) return is_floating(type) || is_integer(type);
   if (is_one_of(op, {MPI_SUM, MPI_PROD})) {
@@ -104,8 +105,8 @@ inline bool is_defined(MPI_Datatype type, MPI_Op op) {
   return !is_one_of(op, {MPI_OP_NULL, MPI_REPLACE, MPI_NO_OP});
 }
 
-/// Bytes of a buffer to reduce; 0 if the MPI library must do it. Equal on all ranks, because MPI
-/// requires equal types there.
+/// Returns the bytes of a buffer to reduce; 0 if the MPI library must reduce it. Equal on all
+/// ranks, because MPI requires equal types in reductions.
 inline std::uint64_t reduced_bytes(int count, MPI_Datatype type, MPI_Op op) {
   auto const facts = facts_of(type);
   bool const can_reduce = facts.is_named && is_defined(type, op) && facts.extent > 0 &&
@@ -162,8 +163,9 @@ class in_parts {
 /// Calls `run(input, output, units, reducer)`, usually once.
 ///
 /// The units are elements of a C++ type that blink combines itself, blocks if the elements fill
-/// them, or else parts. Of many elements only those beyond the last block are copied into parts, in
-/// a separate call. The output may be null if there is none. Returns the result of the operation.
+/// them, or else parts. If elements fill blocks, only those beyond the last block are copied into
+/// parts, in a separate call. The output may be null if there is none. Returns the result of the
+/// operation.
 template <class Run>
 int reduce_units(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
                  Run const& run) {

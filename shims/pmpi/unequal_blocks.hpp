@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Blocks whose sizes only their two ends know.
+// Exchange of blocks whose sizes only sender and receiver know.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_to_all_v.hpp>
@@ -23,14 +23,14 @@ namespace blink_pmpi {
 
 /// The blocks that a rank sends and receives, in bytes.
 struct own_blocks {
-  bool is_odd = false;  ///< the MPI library must report an error in them
+  bool is_odd = false;  ///< true if the MPI library must report an error in the arguments
   std::byte const* input = nullptr;
   std::vector<blink::block> sends{};  ///< by rank, in `input`
   std::byte* output = nullptr;
   std::vector<blink::block> receives{};  ///< by rank, in `output`
 };
 
-/// The same blocks with the data to send in `copy`, one block after the other.
+/// Returns the same blocks with the data to send in `copy`, one block after the other.
 inline own_blocks with_a_copy(own_blocks own, std::vector<std::byte>& copy) {
   std::vector<std::size_t> counts;
   for (auto const& block : own.sends) counts.push_back(block.count);
@@ -46,7 +46,7 @@ inline own_blocks with_a_copy(own_blocks own, std::vector<std::byte>& copy) {
 }
 
 /// Exchanges blocks between all ranks. First each rank sends all sizes, and its data if that is
-/// small, which is then the whole exchange. Returns false on all ranks if any has odd arguments.
+/// small; small data ends the exchange. Returns false on all ranks if one has odd arguments.
 ///
 /// Throws: precondition_error, on all ranks, if a sender's block and its receiver's have different
 ///         sizes.
@@ -106,7 +106,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
   here.room().report(most_sent);
   if (most_sent > room) {
     auto& flows = here.prepared(blink::collective::all_to_all);
-    // MPI requires separate blocks, blink separate buffers: sent blocks may lie between received
+    // MPI requires separate blocks, and blink separate buffers. Sent blocks may be between received
     // ones.
     using blink::detail::end_of;
     bool const are_mixed = blink::detail::overlap_where_written(

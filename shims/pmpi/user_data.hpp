@@ -25,8 +25,8 @@ struct type_facts {
       0;  ///< bytes of data, without gaps; 0 if the MPI library must report an error
 };
 
-/// The facts about a datatype. Those of the library's own types are cached. Other types may be
-/// freed and their handles reused.
+/// Returns the properties of a datatype. Those of the library's own types are cached. Other types
+/// are not, because they may be freed and their handles reused.
 inline type_facts facts_of(MPI_Datatype type) {
   thread_local std::array<type_facts, 8> known{};
   thread_local std::size_t next = 0;
@@ -50,7 +50,7 @@ inline type_facts facts_of(MPI_Datatype type) {
   if (result.is_named) known[next++ % known.size()] = result;
   return result;
 }
-/// Bytes of data, without gaps: equal on all ranks of a copy, for any types.
+/// Returns the bytes of data, without gaps: equal on all ranks of a copy, for any types.
 inline std::uint64_t bytes_of(int count, MPI_Datatype type) {
   return count <= 0 ? 0 : static_cast<std::uint64_t>(count) * facts_of(type).size;
 }
@@ -97,12 +97,12 @@ class packer {
   }
   [[nodiscard]] std::int64_t extent() const { return extent_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// True if elements lie in memory as they are sent.
+  /// True if elements have the same bytes in memory as when they are sent.
   [[nodiscard]] bool is_dense() const { return is_dense_; }
 
  private:
-  /// Calls `run(place, elements, type)`. MPICH 4.0 packs nothing from MPI_BOTTOM, so the same bytes
-  /// are named from another address.
+  /// Calls `run(place, elements, type)`. MPICH 4.0 packs nothing from MPI_BOTTOM, so these calls
+  /// pass the same bytes relative to another address.
   template <class Run>
   void with_address(void* user, int count, Run const& run) const {
     if (user != MPI_BOTTOM) return run(user, count, type_);
@@ -166,8 +166,8 @@ class row_of_bytes {
 class rows_of_bytes {
  public:
   enum class order {
-    any,        ///< blocks may stay where they are
-    behind,     ///< … if they are consecutive
+    any,        ///< blocks may stay in place
+    behind,     ///< blocks may stay in place if they are consecutive
     in_a_copy,  ///< blocks are copied
   };
   rows_of_bytes(void const* user, int const* counts, int const* displacements, int ranks,

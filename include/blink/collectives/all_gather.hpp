@@ -23,9 +23,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// output: all segments in the order of the ranks (ranks * count); `input` may be this rank's
 ///         segment in it, and must not overlap it otherwise
 /// Moves:  each segment over the edges of the trees rooted at its rank, away from the root.
-/// Throws: precondition_error if the schedule does not carry an all-gather; collective_error, on
-///         every rank, if a rank does not enter the call, makes no progress until the deadline, or
-///         calls something else.
+/// Throws: precondition_error if the schedule does not carry an all-gather, or for buffers that are
+///         null or overlap; collective_error, on every rank, if a rank does not enter the call,
+///         makes no progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void all_gather(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::all_gather, input,

@@ -80,8 +80,8 @@ void run_unequal_blocks(Comm& comm, Source&& trees, collective kind, T const* in
 /// Moves:  each segment over the edges of the trees rooted at its rank, away from the root.
 /// Throws: precondition_error if the schedule does not carry an all-gather, or for wrong blocks or
 ///         buffers; collective_error, on every rank, if a rank does not enter the call, makes no
-///         progress until the deadline, or calls something else. Other blocks count as another
-///         call.
+///         progress until the deadline, or calls something else. Ranks with different blocks call
+///         something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void all_gather_v(Comm& comm, Source&& trees, T const* input, T* output,
                   std::vector<block> const& blocks) {
@@ -106,7 +106,8 @@ void reduce_scatter_v(Comm& comm, Source&& trees, T const* input, T* output,
                                      input, output, blocks, reduce);
 }
 
-/// Both along the schedule that the communicator's tuning selects for the size of all segments.
+/// Both collectives along the schedule that the communicator's tuning selects for the size of all
+/// segments.
 ///
 /// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
 ///         this communicator.

@@ -27,11 +27,11 @@ namespace blink { inline namespace BLINK_ABI {
 /// Time:   (chunks + height up + height down - 1) chunk transfers for each tree; all trees run at
 ///         once.
 /// Order:  at each node of a tree, children by rising rank, with the rank's own element at its
-///         place among them. So equal schedules and inputs give equal bits. The part of a tree is
-///         that of `proportional_split.hpp`.
-/// Throws: precondition_error if the schedule does not carry an all-reduce; collective_error, on
-///         every rank, if a rank does not enter the call, makes no progress until the deadline, or
-///         calls something else.
+///         place among them. So equal schedules and inputs give equal bits.
+///         `proportional_split.hpp` gives the part of each tree.
+/// Throws: precondition_error if the schedule does not carry an all-reduce, or for buffers that are
+///         null or overlap; collective_error, on every rank, if a rank does not enter the call,
+///         makes no progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>
 void all_reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,

@@ -33,12 +33,12 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The result of a sparse all-reduce.
 struct sparse_report {
-  std::size_t elements = 0;  ///< elements that were reduced: those of blocks that some rank has
+  std::size_t elements = 0;  ///< elements that were reduced
   bool was_dense = false;    ///< true if the whole buffer was reduced
 };
 
-/// Share of the buffer from which on a sparse all-reduce reduces all of it, because packing costs
-/// two copies.
+/// Share of the buffer from which on a sparse all-reduce reduces the whole buffer, because packing
+/// costs two copies.
 inline constexpr double default_pays_below = 0.25;
 
 namespace detail {
@@ -103,8 +103,8 @@ class sparse_call final : public staged_call {
     return more;
   }
 
-  // Two more words of each rank hold the length of its buffer and of its blocks. Where ranks
-  // differ, all ranks find out which.
+  // Two more words of each rank hold the length of its buffer and of its blocks. If ranks differ,
+  // every rank learns which ones.
   [[nodiscard]] any_call& agree() {
     expects(mask_.count() == count_ && mask_.block_elements() == block_elements_,
             "all_reduce_sparse: the mask is of another buffer, or has other blocks, than when the "
@@ -197,24 +197,26 @@ class sparse_call final : public staged_call {
 /// The ranks agree on the blocks that any rank has. Only those are sent. The result is that of
 /// `all_reduce`.
 ///
-/// trees:  a prepared schedule or a schedule
-/// data:   this rank's contribution on entry, the result on return (count of `mask`)
-/// mask:   on entry this rank's blocks that may be nonzero, all other blocks being zero; on return
-///         the blocks of the result. The lengths of the buffer and of its blocks are equal on all
-///         ranks.
+/// trees:      a prepared schedule or a schedule
+/// data:       this rank's contribution on entry, the result on return (count of `mask`)
+/// mask:       on entry this rank's blocks that may be nonzero, all other blocks being zero; on
+///             return the blocks of the result. The lengths of the buffer and of its blocks are
+///             equal on all ranks.
 /// pays_below: share of the buffer from which on all of it is reduced, because packing costs two
 ///             copies
-/// Moves:  the mask, a bit for each block, as an all-reduce; then the packed blocks as another.
-/// Time:   proportional to the blocks that any rank has, besides the mask; proportional to the
-///         buffer if the blocks are too many, if the reducer turns zeros into something else, or if
-///         it reads places.
-/// Needs:  memory for the packed blocks.
-/// Order:  as for `all_reduce`. An element may belong to another tree than in the whole buffer. So
-///         rounded sums can differ in the last bits, unless the trees keep the order of the ranks,
-///         as stars do.
-/// Source: agreement on the blocks as in J. Fei et al., "Efficient sparse collective communication
-///         and its application to accelerate distributed deep learning", SIGCOMM 2021.
-/// Throws: as `all_reduce`; precondition_error on all ranks if their lengths differ.
+/// Moves:      the mask, a bit for each block, as an all-reduce; then the packed blocks as another.
+/// Time:       proportional to the blocks that any rank has, besides the mask; proportional to the
+///             buffer if the blocks are too many, if the reducer turns zeros into something else,
+///             or if it reads places.
+/// Needs:      memory for the packed blocks.
+/// Order:      as for `all_reduce`. An element may belong to another tree than in the whole buffer.
+///             So rounded sums can differ in the last bits, unless the trees keep the order of the
+///             ranks, as stars do.
+/// Source:     agreement on the blocks as in J. Fei et al., "Efficient sparse collective
+///             communication and its application to accelerate distributed deep learning", SIGCOMM
+///             2021.
+/// Throws:     as `all_reduce`; precondition_error on all ranks if the lengths of their buffers or
+///             blocks differ.
 template <chunking Chunks = scheduled_chunks, communicator Comm, single_schedule Source, class T,
           class Reducer>
 sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, block_mask& mask,
@@ -244,7 +246,7 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
                                    pays_below);
 }
 
-/// Both along the schedule that the communicator's tuning selects for the whole buffer.
+/// Both forms along the schedule that the communicator's tuning selects for the whole buffer.
 template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, block_mask& mask, Reducer const& reduce = {}) {
   auto const chosen =

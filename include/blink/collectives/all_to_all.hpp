@@ -15,7 +15,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Sends each rank a segment of `count` elements of each rank: a transposition of segments.
+/// Sends a segment of `count` elements from each rank to each rank: a transposition of segments.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  a segment for each rank, in the order of the ranks (ranks * count)
@@ -32,7 +32,7 @@ void all_to_all(Comm& comm, Source&& trees, T const* input, T* output, std::size
                                  output, count, detail::no_reducer{});
 }
 
-/// The same on containers. Both have one segment for each rank.
+/// The same on containers. Input and output have one segment for each rank.
 ///
 /// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,

@@ -71,7 +71,7 @@ class all_to_all_v_call final : public flow_call<Chunks, Comm, T> {
 
 }  // namespace detail
 
-/// Sends each rank a segment of each rank, with a size of its own for every pair of ranks.
+/// Sends a segment from each rank to each rank, with a separate size for every pair of ranks.
 ///
 /// trees:    carries an all-to-all
 /// input:    segments for the ranks

@@ -12,21 +12,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The blocks of a buffer that hold anything but zeros: blocks of equal length, a bit for each. The
-/// last block may be shorter.
+/// A set of blocks of a buffer, usually those that are not all zero, with a bit for each block.
+/// Blocks have equal lengths; the last one may be shorter.
 class block_mask {
  public:
-  /// A mask without blocks. Pre: block_elements >= 1.
+  /// A mask without blocks, for a buffer of `count` elements. Pre: block_elements >= 1.
   block_mask(std::size_t count, std::size_t block_elements)
       : count_(count), block_elements_(block_elements) {
     expects(block_elements >= 1, "block_mask: block_elements is 0, expected at least 1");
     words_.resize((block_count() + 63) / 64, 0);
   }
 
-  /// Returns the blocks that have a byte other than 0. Negative zeros of floating point count as
-  /// such.
+  /// Returns the blocks that have a byte other than 0. A negative zero of floating point has one.
   ///
-  /// Time: one pass over the data, less where blocks are nonzero.
+  /// Time: one pass over the data; a block is left at its first bytes that are not 0.
   template <class T>
   [[nodiscard]] static block_mask of(T const* data, std::size_t count, std::size_t block_elements) {
     block_mask result(count, block_elements);

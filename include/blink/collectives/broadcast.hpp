@@ -23,9 +23,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// input:  at the root the elements (count); not read at other ranks, and may be null there
 /// output: the elements (count); at the root may be `input`, and must not overlap it otherwise
 /// Moves:  each tree's part of the buffer once over each of its edges, away from the root.
-/// Throws: precondition_error if the schedule does not carry a broadcast; collective_error, on
-///         every rank, if a rank does not enter the call, makes no progress until the deadline, or
-///         calls something else.
+/// Throws: precondition_error if the schedule does not carry a broadcast, or for buffers that are
+///         null or overlap; collective_error, on every rank, if a rank does not enter the call,
+///         makes no progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void broadcast(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::broadcast, input,

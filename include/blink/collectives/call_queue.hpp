@@ -45,7 +45,8 @@ class queued_call {
 
   /// Starts the call.
   ///
-  /// Throws: precondition_error if it is already under way.
+  /// Throws: precondition_error if it is already under way, its queue has ended, or calls of
+  ///         another queue of the communicator have not ended.
   void start() { list_->start(call_); }
   /// True if the call has ended. Moves its data if the queue has no thread.
   ///
@@ -81,8 +82,8 @@ class queued_call {
 /// and the schedules outlive it. The destructor waits for calls under way. Their results can still
 /// be asked for afterwards, but no call can be started.
 ///
-/// Deadlines run while something waits: in `wait`, from test to test (see `queued_call::test`), or
-/// always if the queue has a thread.
+/// Deadlines run in `wait`, from test to test (see `queued_call::test`), or always if the queue has
+/// a thread.
 template <communicator Comm>
 class call_queue {
  public:
@@ -102,7 +103,7 @@ class call_queue {
 
   /// Prepares a call without starting it. It is checked and planned once, here.
   ///
-  /// kind, input, output, count, reduce: as for the function of that name; a barrier takes null
+  /// kind, input, output, count, reduce: as for the collective's own function; a barrier takes null
   ///                                     buffers and no elements; collectives that do not reduce
   ///                                     take no reducer
   /// Throws: precondition_error as that function; over MPI, also if the queue has a thread and the
@@ -138,12 +139,12 @@ class call_queue {
         *me_, std::forward<Source>(trees), kind, input, output, blocks, reduce);
   }
 
-  /// Calls of `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as by the functions of
-  /// those names.
+  /// Prepares a call of `all_to_all_v`, `exchange`, `grouped` or `all_reduce_sparse`, with the
+  /// arguments of that function.
   ///
   /// trees: a prepared schedule or a schedule. The ranks agree on sizes at each start. A mask and a
-  ///        report outlive their call, and show afterwards what was reduced. A null report is not
-  ///        written. Lists and blocks need not outlive this function.
+  ///        report outlive their call; afterwards they show which elements were reduced. A null
+  ///        report is not written. Lists and blocks need not outlive this function.
   template <chunking Chunks = scheduled_chunks, single_schedule Source, class T>
   [[nodiscard]] queued_call make_all_to_all_v(Source&& trees, T const* input,
                                               std::vector<block> const& sends, T* output,

@@ -22,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The records of calls to be written, and their files.
+/// The records of calls that are written, and their files.
 ///
 /// Records are appended to files, one line at a time. In a file name `%p` is the process id, `%h`
 /// the name of the host and `%%` a percent sign.
@@ -118,7 +118,7 @@ struct stall_sum {
   std::uint64_t sent_bytes = 0;
 };
 
-/// An observer that writes down calls and sums up what ranks waited for.
+/// An observer that writes calls to files and sums up the times that ranks waited, by cause.
 class call_records final : public call_observer {
  public:
   /// Throws: input_error if a file cannot be opened, or its name has an unknown `%`.
@@ -154,7 +154,8 @@ class call_records final : public call_observer {
     return sums_[static_cast<std::size_t>(kind)];
   }
 
-  /// Returns a table of what ranks waited for, in the order of the collectives' names.
+  /// Returns a table of these sums, with times as shares of each collective's seconds. One line for
+  /// each collective that was called.
   [[nodiscard]] std::string stall_report() const {
     std::lock_guard const lock(mutex_);
     std::string result =
@@ -272,8 +273,8 @@ class call_records final : public call_observer {
   std::array<stall_sum, collective_names.size()> sums_{};
 };
 
-/// Writes down the calls of this process as the environment asks, from the first call of this
-/// function to the end of the process.
+/// Records the calls of this process as the environment asks, from the first call of this function
+/// to the end of the process.
 ///
 /// Does nothing if the environment asks for nothing, or from the second call on.
 ///

@@ -13,7 +13,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The chunk size that finishes a pipeline over a tree first.
+/// Returns the chunk size with which a pipeline over a tree ends earliest.
 ///
 /// A part of S bytes in chunks of c bytes takes (S / c + h - 1) (a + c / b) seconds over a tree of
 /// height h. The derivative vanishes at c = sqrt(a b S / (h - 1)).
@@ -22,8 +22,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// bytes_per_second: b, of an edge
 /// part_bytes:       S, the bytes that this tree carries
 /// height:           h; for an all-reduce twice the height of the tree
-/// Returns: at most `part_bytes`, all of it for a height of one; at least 1.
-/// Pre:     no argument is negative, `bytes_per_second` is positive.
+/// Returns:          at most `part_bytes`, all of it for a height of one; at least 1.
+/// Pre:              no argument is negative, `bytes_per_second` is positive.
 [[nodiscard]] inline double best_chunk_bytes(double step_seconds, double bytes_per_second,
                                              double part_bytes, int height) {
   expects(step_seconds >= 0 && bytes_per_second > 0 && part_bytes >= 0 && height >= 0,
@@ -126,7 +126,7 @@ class chunk_autotuner {
       bytes_ = larger;
       return;
     }
-    // Too large, or at the limit. The peak lies within two factors below.
+    // The size is too large, or at the limit. The peak is at most two factors of growth below.
     phase_ = phase::decrease;
     step_ = static_cast<double>(bytes_) / options_.decreases;
     lowest_ = static_cast<double>(best_bytes_) / options_.growth;

@@ -153,7 +153,7 @@ class joined_pieces {
       auto const peer = static_cast<std::size_t>(piece.peer);
       if (piece.bytes > 0 && !is_joined_[peer]) at_[peer] = static_cast<std::byte*>(piece.data);
     }
-    // Segments count from the lowest address.
+    // Segments have their begins relative to the lowest address.
     for (auto* const at : at_) {
       if (at != nullptr && (base == nullptr || at < base)) base = at;
     }
@@ -215,7 +215,7 @@ class exchange_call final : public flow_call<scheduled_chunks, Comm, std::byte> 
     auto const reached = [&](std::vector<transfers::piece> pieces, char const* which) {
       for (auto& piece : pieces) {
         expect_reachable(comm, piece.data, piece.bytes, "exchange", which);
-        piece.data = shared_place(comm, piece.data);  // peers count from the first address
+        piece.data = shared_place(comm, piece.data);  // peers know only distances in it
       }
       return pieces;
     };
@@ -236,10 +236,10 @@ class exchange_call final : public flow_call<scheduled_chunks, Comm, std::byte> 
 
 }  // namespace detail
 
-/// Sends and receives the pieces that all ranks have listed, all at once.
+/// Sends and receives all pieces that the ranks have listed, at once.
 ///
 /// No order of sends and receives can block. Every rank of the communicator calls it, even with
-/// nothing to send or receive. The ranks of a `split` are a communicator of their own.
+/// nothing to send or receive. A part of a `split` is a separate communicator: only its ranks call.
 ///
 /// trees:  carries an all-to-all
 /// Moves:  first sizes, then each piece over the trees from its sender to its receiver. A single

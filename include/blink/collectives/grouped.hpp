@@ -26,20 +26,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One of several buffers of a grouped call.
+/// One of several buffers of a grouped call, with its input and output.
 template <class T>
 struct buffer_part {
   T const* input = nullptr;
   T* output = nullptr;
-  std::size_t count = 0;  ///< as of a call with this buffer alone
+  std::size_t count = 0;  ///< elements, as for a call with this buffer alone
 };
 
-/// Bytes of a part's input and output together from which on `grouped` calls it alone.
+/// Bytes of a part's input and output together from which on `grouped` gives it its own call.
 inline constexpr std::size_t default_pack_below = std::size_t{1} << 17;
 
 namespace detail {
 
-/// The same collective of several buffers. It is not movable.
+/// A call of one collective on several buffers. It is not movable.
 template <chunking Chunks, communicator Comm, class T, class Reducer>
 class grouped_call final : public staged_call {
  public:
@@ -87,7 +87,7 @@ class grouped_call final : public staged_call {
  private:
   using one_call = collective_call<Chunks, Comm, T, Reducer>;
 
-  // In place, one of the two buffers lies in the other.
+  // In place, one of the two buffers is a part of the other.
   void add_ranges(std::vector<memory_range>& all, buffer_part<T> const& part,
                   bool is_in_place) const {
     if (part.count == 0) return;
@@ -177,20 +177,21 @@ class grouped_call final : public staged_call {
 
 }  // namespace detail
 
-/// The same collective of several buffers, as if they were one.
+/// Calls one collective on several buffers, as if they were one buffer.
 ///
-/// Small buffers are packed and sent in one call, so that they pay its start-up once. Larger ones
-/// are called one by one.
+/// Small buffers are packed and sent in one call, so that they pay its start-up once. Each larger
+/// buffer gets its own call.
 ///
-/// kind:       any but a barrier
-/// parts:      the same counts on all ranks; each as for the function of that name; no output
-///             overlaps another part
-/// pack_below: bytes of a part's input and output together from which on it is called alone; the
+/// kind:       any collective but a barrier
+/// parts:      the same counts on all ranks; each part as for the collective's own function; no
+///             output overlaps another part
+/// pack_below: bytes of a part's input and output together from which on it gets its own call; the
 ///             same on all ranks
 /// Needs:      memory for the packed parts.
-/// Order:      as of one call with the packed parts one behind the other. Parts are not packed if
+/// Order:      as for one call on the packed parts, one behind the other. Parts are not packed if
 ///             the reducer reads places of elements, or asks for `order_promise::shape`.
-/// Throws:     as the function of that name; for a wrong part of this rank, before anything moves.
+/// Throws:     as the collective's own function; for a wrong part of this rank, before anything
+///             moves.
 template <chunking Chunks = scheduled_chunks, communicator Comm, class T,
           class Reducer = detail::no_reducer>
 void grouped(Comm& comm, prepared_schedule& prepared, collective kind,

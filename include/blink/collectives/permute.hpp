@@ -13,11 +13,11 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Sends each rank's `count` elements to the rank that the schedule's trees lead to.
+/// Sends each rank's `count` elements to the rank to which the schedule's tree of this rank leads.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  this rank's elements (count); not read if the rank sends nothing, and may be null then
-/// output: the elements of the sender to this rank (count); may be `input`, and must not overlap it
+/// output: the elements that arrive at this rank (count); may be `input`, and must not overlap it
 ///         otherwise. Not written if nothing arrives, and may be null then.
 /// Moves:  each buffer over the trees from its rank.
 /// Needs:  in place, memory for a copy of the input.
@@ -34,9 +34,10 @@ void permute(Comm& comm, Source&& trees, T const* input, T* output, std::size_t 
 /// one receives nothing.
 ///
 /// trees, input, output: as for `permute`
-/// Throws: precondition_error if the schedule does not carry it, or for buffers that are null or
-///         overlap; collective_error, on every rank, if a rank does not enter the call, makes no
-///         progress until the deadline, or calls something else.
+/// Needs:  in place, memory for a copy of the input.
+/// Throws: precondition_error if the schedule does not carry this collective, or for buffers that
+///         are null or overlap; collective_error, on every rank, if a rank does not enter the call,
+///         makes no progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void send_to_next(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::send_to_next, input,

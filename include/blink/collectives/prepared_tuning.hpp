@@ -24,8 +24,8 @@ concept prepares =
     std::same_as<decltype(std::declval<Comm&>().prepare(std::declval<schedule const&>())),
                  Prepared&>;
 
-/// Tuning tables with prepared schedules, from which each collective takes the best schedule for
-/// its size.
+/// Tuning tables with prepared schedules. Each call takes the schedule that its table names for its
+/// size.
 ///
 /// All ranks use equal tables.
 ///
@@ -35,7 +35,7 @@ class basic_prepared_tuning {
  public:
   /// Prepares all schedules of the tables.
   ///
-  /// me:     a rank's communicator, or device ranks
+  /// comm:   a rank's communicator, or device ranks
   /// tables: at most one for each collective
   /// Throws: precondition_error if a table is not valid, is for another number of ranks, or is the
   ///         second for its collective; what `prepare` throws.

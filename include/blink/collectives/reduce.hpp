@@ -26,9 +26,9 @@ namespace blink { inline namespace BLINK_ABI {
 ///         written at other ranks, and may be null there.
 /// Moves:  each tree's part of the buffer once over each of its edges, towards the root.
 /// Order:  as for `all_reduce`: equal schedules and inputs give equal bits.
-/// Throws: precondition_error if the schedule does not carry a reduce; collective_error, on every
-///         rank, if a rank does not enter the call, makes no progress until the deadline, or calls
-///         something else.
+/// Throws: precondition_error if the schedule does not carry a reduce, or for buffers that are null
+///         or overlap; collective_error, on every rank, if a rank does not enter the call, makes no
+///         progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>
 void reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,

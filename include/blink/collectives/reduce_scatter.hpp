@@ -25,9 +25,9 @@ namespace blink { inline namespace BLINK_ABI {
 ///         overlap `input` otherwise
 /// Moves:  each segment over the edges of the trees rooted at its rank, towards the root.
 /// Order:  as for `all_reduce`: equal schedules and inputs give equal bits.
-/// Throws: precondition_error if the schedule does not carry a reduce-scatter; collective_error, on
-///         every rank, if a rank does not enter the call, makes no progress until the deadline, or
-///         calls something else.
+/// Throws: precondition_error if the schedule does not carry a reduce-scatter, or for buffers that
+///         are null or overlap; collective_error, on every rank, if a rank does not enter the call,
+///         makes no progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>
 void reduce_scatter(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,

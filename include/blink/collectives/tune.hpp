@@ -54,11 +54,11 @@ struct tuning_result {
 /// together.
 ///
 /// Algorithms are measured in turn, some calls each, from a barrier on, with sums of floats or
-/// moves of floats. Inputs are rewritten before every call and outputs read after it. Otherwise
-/// data that is already in the right cache would favour its reader or writer. Between two sizes the
-/// change is at the geometric mean. An algorithm that loses and took twice the best time at two
-/// sizes in a row is not measured at larger ones. If messages are large, `chunk_autotuner` searches
-/// chunk sizes of the best algorithm.
+/// moves of floats. Inputs are rewritten before every call and outputs read after it. Otherwise an
+/// algorithm would profit from data that is already in the right cache. Where the best algorithm
+/// changes between two sizes, the table changes at their geometric mean. An algorithm that loses
+/// and took twice the best time at two sizes in a row is not measured at larger ones. If messages
+/// are large, `chunk_autotuner` searches chunk sizes of the best algorithm.
 ///
 /// kind:       any but a barrier
 /// algorithms: the first one is taken where no other is faster by the margin

@@ -22,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Measures calls of one collective on buffers of its own.
+/// Measures calls of one collective, on buffers that the timer allocates.
 template <communicator Comm>
 class call_timer {
  public:
@@ -76,13 +76,13 @@ class call_timer {
     prepared_schedule* prepared = nullptr;
     std::size_t chunk_bytes = 0;
   };
-  /// Returns the lower quartile of `calls` calls of each candidate.
+  /// Returns the lower quartile, in seconds, of `calls` calls of each candidate.
   ///
   /// Candidates are measured in turns of a few calls, so that a machine that is slow for a while
-  /// slows all of them. If three calls of each take more than `limit` seconds, the least of them
-  /// counts. The first call of a turn does not count, because it finds the caches as other
-  /// candidates left them. The median is not used, because the first calls try store modes
-  /// (`store_mode_tuner`).
+  /// slows all of them. No turn of three calls begins after `limit` seconds for each candidate; the
+  /// least of only three times counts. The first call of a turn does not count, because it finds
+  /// the caches as other candidates left them. The median is not used, because the first calls try
+  /// store modes (`store_mode_tuner`).
   [[nodiscard]] std::vector<double> quartiles(std::vector<candidate> const& of, int calls,
                                               double limit) {
     constexpr int turn = 3;

@@ -69,7 +69,7 @@ class unequal_blocks {
     expect_apart(name, input, input_bytes(rank), output, output_bytes(rank));
   }
 
-  /// The size of a call. Pre: this object does not move until the call has ended.
+  /// Returns the size of a call. Pre: this object does not move until the call has ended.
   [[nodiscard]] call_size size(std::size_t chunk_bytes) const {
     auto result = size_;
     result.chunk_bytes = chunk_bytes;

@@ -33,10 +33,10 @@ struct flow_sizes {
   std::vector<std::uint64_t> received_as;
 };
 
-/// Sends every rank the sizes of all ranks, so that forwarding ranks know what passes, and compares
-/// both ends. It is not movable.
+/// Sends every rank the sizes of all ranks, so that forwarding ranks know what passes. Compares
+/// what senders and receivers expect. It is not movable.
 ///
-/// Moves: 5 numbers of 8 bytes for each pair, from each rank to each other rank.
+/// Moves: from each rank to each other rank, 5 numbers of 8 bytes for every rank.
 template <communicator Comm>
 class flow_agreement {
  public:
@@ -69,7 +69,7 @@ class flow_agreement {
 
   /// Returns the segments by sender and receiver, at sender * ranks + receiver.
   ///
-  /// Each has its begin at the sender and, if this rank is the receiver, its begin here.
+  /// Each has its begin at the sender. If this rank is the receiver, it also has its begin here.
   ///
   /// Pre:    the call has ended.
   /// Throws: precondition_error, on all ranks alike, if the sizes of a sender are not those of its
@@ -117,7 +117,7 @@ class flow_agreement {
   call_of<collective_call<scheduled_chunks, Comm, numbers, no_reducer>> call_;
 };
 
-/// A call that moves a segment between each pair of ranks, after they have agreed on sizes.
+/// A call that moves a segment between each pair of ranks, after all ranks have agreed on sizes.
 template <chunking Chunks, communicator Comm, class T>
 class flow_call : public staged_call {
  public:
@@ -125,7 +125,8 @@ class flow_call : public staged_call {
       : me_(comm), plan_(prepared), agreement_(comm, prepared, name, own) {}
 
  private:
-  /// The buffers that are about to be sent and received.
+  /// Returns the buffers to send and receive. Called before data moves, after ranks have agreed on
+  /// sizes.
   [[nodiscard]] virtual call_buffers<T> buffers() = 0;
   /// Called after the data has moved.
   virtual void end() {}

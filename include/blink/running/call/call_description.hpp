@@ -26,8 +26,8 @@ struct call_parameters {
   std::uint64_t state = 0;   ///< hash of the state of the reducer that is equal on all ranks
   std::int64_t root = -1;    ///< of the schedule for this collective; -1: none
 
-  /// The call id. Equal parameters give equal ids; different ones give different ids but for
-  /// collisions of 64 bits. The root is not part of it.
+  /// The call id. Equal parameters give equal ids. Different parameters give different ids, except
+  /// for collisions of 64 bits. The root is not part of it.
   [[nodiscard]] std::uint64_t hash() const {
     // A sum of products with odd numbers, which do not wait for each other: every call computes
     // one.
@@ -37,7 +37,7 @@ struct call_parameters {
   }
 };
 
-/// The parameters with names, for messages. Plain bytes.
+/// The parameters of a call with the names of its types, for messages. Plain bytes.
 struct call_description : call_parameters {
   using name_text = std::array<char, 152>;
   name_text type_names{};  ///< the first characters of the names; 0 behind the last one
@@ -121,7 +121,7 @@ struct call_record {
   call_description::name_text const* type_names = nullptr;  ///< null: none
 
   [[nodiscard]] collective kind() const { return static_cast<collective>(parameters.kind); }
-  /// Returns the description to keep or to send to peers. Repeated calls need it once.
+  /// Returns the description of the call, to keep or to send to peers. Repeated calls need it once.
   [[nodiscard]] call_description call_id() const {
     return {parameters, type_names != nullptr ? *type_names : call_description::name_text{}};
   }

@@ -24,14 +24,14 @@ struct call_event {
   bool is_ok = false;       ///< true if the call ended without a failure
   std::uint64_t begin = 0;  ///< when the rank entered
   std::uint64_t end = 0;    ///< when it left
-  // Times in which it could do nothing, by cause. The rest is combining and copying.
+  // Nanoseconds in which the rank could do nothing, by cause. The rest is combining and copying.
   std::uint64_t waited_for_peers = 0;   ///< a peer had not entered the call
   std::uint64_t waited_to_receive = 0;  ///< data had not arrived: the sender or the link is slow
   std::uint64_t waited_to_send = 0;     ///< no credit: the receiver is slow
   std::uint64_t sent_bytes = 0;         ///< by this rank over all its edges
   std::uint64_t received_bytes = 0;
-  /// True if inputs were eager payloads (`communicator_options::eager_payload`). Bytes sent are
-  /// then those of this rank that peers used.
+  /// True if inputs were eager payloads (`communicator_options::eager_payload`). `sent_bytes` are
+  /// then the bytes of this rank's input that peers used.
   bool is_sent_with_call = false;
 
   [[nodiscard]] std::uint64_t nanoseconds() const { return end - begin; }
@@ -48,7 +48,7 @@ struct call_event {
 class call_observer {
  public:
   virtual ~call_observer() = default;
-  /// Called when a call of a rank has ended, by the threads of ranks, several at once.
+  /// Called when a call of a rank has ended. The threads of ranks call it, several at once.
   virtual void ended(call_event const& event) = 0;
 };
 

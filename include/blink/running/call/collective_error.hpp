@@ -16,7 +16,7 @@ namespace blink { inline namespace BLINK_ABI {
 ///
 /// A rank did not enter or made no progress until the deadline, or it called something else.
 /// Results, and inputs that are written in place, are unspecified. The communicator refuses further
-/// calls. -1 means unknown or without meaning.
+/// calls. A member that is -1 is unknown or has no meaning.
 struct collective_error : error {
   collective_error(std::string const& text, int its_rank, int its_peer, int its_tree,
                    long long its_chunk, bool they_disagree = false)
@@ -36,8 +36,8 @@ struct collective_error : error {
 
 /// A failure as plain bytes in memory that processes share.
 ///
-/// The rank that found it writes it once. Peers read it after they learn, by other means, that it
-/// is complete. Long texts are cut.
+/// The rank that found the failure writes it once. Peers read it after they learn, by other means,
+/// that it is complete. Long texts are cut.
 struct failure_note {
   std::int32_t rank, peer, tree;
   long long chunk;
@@ -67,7 +67,7 @@ class failure_detector {
   /// True if the rank has ended without leaving. Asked by ranks that have waited for a while.
   [[nodiscard]] virtual bool is_dead(int rank) const = 0;
 
-  /// Returns what else is known, such as "process 4711, stopped by a signal"; may be empty.
+  /// Returns further facts about the rank, such as "process 4711, stopped"; may be empty.
   [[nodiscard]] virtual std::string describe(int rank) const = 0;
 
  protected:

@@ -51,26 +51,27 @@ template <class = when_used>
 /// - `active_queue()` is the queue that carries out started calls (`call_queue`), until all of them
 ///   have ended; null means none. No other call may run meanwhile.
 /// - `expect_idle(kind)` throws precondition_error if the rank is inside a call.
-/// - `owner()` identifies the communicator whose prepared schedules it takes
+/// - `owner()` identifies the communicator whose prepared schedules this one takes
 ///   (`connection_layout::owner`).
 /// - `enter(prepared, record)` begins the next call and announces it to the peers. Once the leader
-///   has returned, `transport()` is the handle to the peers for all threads of the group. If ranks
-///   disagree in `record.parameters` the call fails on all of them. A result other than `ok` means
-///   that it has failed already.
+///   has returned from it, `transport()` is the handle to the peers for all threads of the group.
+///   If ranks disagree in `record.parameters` the call fails on all of them. A result other than
+///   `ok` means that the call has failed already.
 /// - `waits()` is the leader's wait policy in this call. Waits are bounded, and they end when a
 ///   peer fails.
 /// - `match(wait)` returns when all ranks are known to call the same, so that the next call may
 ///   begin.
 /// - `suspend()` states that the rank, inside a call, touches no buffers until `resume()`. So no
-///   failing peer waits for it. After `resume()` it checks whether the call has failed.
+///   failing peer waits for it. After `resume()` the rank checks whether the call has failed.
 /// - `exit_call()` ends a call that succeeded.
 /// - `fail(where)` makes the present call fail on all ranks, with a text that names the peer that
 ///   is late. `fail(why)` fails it with a text that states why this rank gives up. Of several
 ///   failures one is reported.
 /// - `exit_failed_call()` ends the call once no peer touches this rank's buffers any more.
 ///   `failure()` is the cause.
-/// - It derives from `communicator_base`, the part of calls that does not depend on types. So that
-///   part is compiled where the communicator is made, and not in each unit that calls.
+/// - A communicator derives from `communicator_base`, the part of calls that does not depend on
+///   types. So that part is compiled where the communicator is made, and not in each unit that
+///   calls.
 /// - Only the leader of the group calls `enter`, `waits` … `exit_failed_call`. After a failure
 ///   every call fails.
 template <class S>
@@ -132,8 +133,8 @@ void expect_reachable(Comm& comm, void const* buffer, std::size_t bytes, std::st
   }
 }
 
-/// Returns the address of the same bytes that has the distances that peers see. A rank may map
-/// shared memory at several addresses.
+/// Returns the address of the same bytes in the shared memory, where distances are those that peers
+/// see. A rank may map its pages at a second address (`registered_memory`).
 template <communicator Comm>
 [[nodiscard]] void* shared_place(Comm& comm, void* data) {
   if constexpr (requires {
@@ -154,8 +155,7 @@ concept thread_bound_communicator = communicator<S> && requires(S& comm) {
   { comm.expect_any_thread() } -> std::same_as<void>;
 };
 
-/// Some ranks of a communicator that become a communicator of their own, and the new number of this
-/// rank.
+/// Some ranks of a communicator that form a new communicator, and this rank's number in it.
 struct rank_selection {
   std::vector<int> members;  ///< by new rank, the rank in the original communicator
   int rank = 0;              ///< this rank's new number

@@ -244,7 +244,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
   }
 
   // Checked in every call, because memory may not be registered any more. Callers with unequal
-  // segments have checked it.
+  // segments have checked their buffers.
   void expect_reached(call_frame const& call) {
     if constexpr (allocating_communicator<Comm>) {
       auto const use = use_of(call.tasks);
@@ -339,7 +339,8 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     }
   }
 
-  // Copies the input, because peers write where it lies. They are sent the copy.
+  // Copies the input of a call in place, because peers write to its memory. The call then sends the
+  // copy.
   void copy_input(call_frame& call) {
     std::size_t const bytes = input_bytes(call);
     auto& copy = call.prepared.copy_of(call.rank);

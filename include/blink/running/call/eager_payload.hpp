@@ -14,16 +14,17 @@ namespace blink { inline namespace BLINK_ABI {
 /// The part of its input that a rank sends when it announces a call (`detail::eager_communicator`).
 struct eager_payload {
   void const* data = nullptr;  ///< null: this rank has no payload
-  std::size_t count = 0;       ///< for each rank; the same on all
+  std::size_t count = 0;       ///< bytes for each rank; the same on all ranks
   bool has_blocks = false;     ///< true: one segment for each rank, in their order; false: the same
-                               ///< elements for all
+                               ///< bytes for all
   int to = -1;                 ///< only to this rank; -1: to all
 
+  /// The bytes for one rank.
   [[nodiscard]] void const* for_rank(int rank) const {
     std::size_t const before = has_blocks ? count * static_cast<std::size_t>(rank) : 0;
     return static_cast<std::byte const*>(data) + before;
   }
-  /// Elements for all ranks together.
+  /// Bytes for all ranks together.
   [[nodiscard]] std::size_t whole(int rank_count) const {
     return has_blocks ? count * static_cast<std::size_t>(rank_count) : count;
   }

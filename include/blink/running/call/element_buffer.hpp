@@ -77,8 +77,8 @@ template <element_buffer R>
 template <class R>
 using element_of = std::remove_cvref_t<decltype(*elements_of(std::declval<R&>()).data)>;
 
-/// Rejects containers that a call cannot take. Each mistake is a compile error with a text of its
-/// own.
+/// Rejects containers that a call cannot take. Each mistake is a compile error with a separate
+/// text.
 template <class In, class Out>
 constexpr void expect_elements_alike() {
   static_assert(std::same_as<element_of<In>, element_of<Out>>,

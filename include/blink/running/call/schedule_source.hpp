@@ -34,8 +34,8 @@ concept schedule_chooser = requires(S& choice, collective kind, std::size_t byte
 };
 
 /// A prepared schedule, or a schedule, which is prepared first unless the communicator has it
-/// already. Calls whose sizes differ from rank to rank take these, because ranks might choose
-/// differently.
+/// already. Calls whose sizes differ from rank to rank take only these, because ranks might choose
+/// differently by size.
 template <class S>
 concept single_schedule =
     std::same_as<S, prepared_schedule&> || std::same_as<std::remove_cvref_t<S>, schedule>;

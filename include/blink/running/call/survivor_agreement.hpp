@@ -58,15 +58,15 @@ BLINK_MODELS(!survivor_words<int>);
 /// it has notified some ranks or none, there is no group. A rank that gives up while a decision is
 /// on its way may be in a group that continues without it.
 ///
-/// Use: `begin`, then `advance` until it is true, then `group`. Use it once for a set of failed
-///      ranks, because acceptances are never forgotten. The caller supplies the time.
+/// Use:   `begin`, then `advance` until it is true, then `group`. Use it once for a set of failed
+///        ranks, because acceptances are never forgotten. The caller supplies the time.
 /// Moves: some messages from each rank to each other rank.
 template <survivor_words Words>
 class survivor_agreement {
  public:
   using nanoseconds = std::chrono::nanoseconds;
 
-  /// longest: a rank that does not ask until then is left out
+  /// longest: the deadline; a rank that does not ask until then is left out
   survivor_agreement(Words& words, nanoseconds longest)
       : words_(words),
         longest_(std::min(longest, nanoseconds::max() / 8)),
@@ -200,7 +200,7 @@ class survivor_agreement {
     say_to_members({survivor_word::proposes, words_.rank(), attempt_, members_});
     if (all_accept()) decide();  // the rank is alone
   }
-  // Ranks that left, or do not answer, are no members.
+  // Withdraws if a member has left or does not answer.
   void mind_members(nanoseconds now) {
     bool const is_late = now >= proposed_at_ + longest_ * 3 / 4;
     bool all_are_left = true;
@@ -214,7 +214,7 @@ class survivor_agreement {
   void withdraw(nanoseconds now) {
     say_to_members({survivor_word::withdraws, words_.rank(), attempt_});
     be_free(now);
-    // Longer each time, because messages of other ranks may be on their way.
+    // The pause doubles each time, because messages of other ranks may be on their way.
     constexpr std::int64_t most_doublings = 8;
     nanoseconds const pause =
         std::chrono::milliseconds(1) * (std::int64_t{1} << std::min(attempt_, most_doublings));
@@ -262,7 +262,7 @@ class survivor_agreement {
   std::vector<nanoseconds> heard_at_;  // by rank: time of its last message
   nanoseconds begun_{};
   nanoseconds free_from_{};       // no proposal before
-  nanoseconds next_turn_ends_{};  // of the rank that proposes in place of a silent one
+  nanoseconds next_turn_ends_{};  // of the rank that proposes in place of a silent rank
   nanoseconds proposed_at_{};     // the present proposal
   std::vector<int> members_;      // of the present proposal
   std::int64_t attempt_ = 0;

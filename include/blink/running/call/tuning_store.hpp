@@ -32,8 +32,8 @@ struct tuned_collective {
 
 /// The tuning tables of one communicator.
 ///
-/// The first call of a collective takes the table that the program gave (`use`), else one of
-/// BLINK_TUNING, else the default of its transport. A template, so that it is instantiated only
+/// The first call of a collective takes the table that the program gave (`use`), else a table of
+/// BLINK_TUNING, else the default of the transport. A template, so that it is instantiated only
 /// where communicators are made.
 template <class = when_used>
 class tuning_tables {
@@ -126,11 +126,11 @@ class tuning_store {
     tables<>().use(comm, std::move(given));
     latest_ = {};
   }
-  /// Accepts tables of BLINK_TUNING for other numbers of ranks, for a communicator of some ranks of
-  /// another one.
+  /// Accepts tables of BLINK_TUNING for other numbers of ranks. Called for a communicator that has
+  /// some ranks of another one.
   void allow_other_rank_counts() { is_part_ = true; }
 
-  /// The tables that calls have used so far, including defaults.
+  /// Returns the tables that calls have used so far, including defaults.
   template <class = when_used>
   [[nodiscard]] std::vector<tuning_table> used() {
     return tables<>().used();

@@ -14,28 +14,29 @@ namespace blink { inline namespace BLINK_ABI {
 /// Ranks that wait for each other in a row, starting at one rank.
 struct waiting_way {
   std::vector<int> ranks;  ///< each waits for the next one
-  bool has_end = false;    ///< true if the last one waits for no rank, as far as is known
+  bool has_end = false;    ///< true if the last rank waits for no other, as far as is known
   std::string text;  ///< as "rank 1 to send it, which waits for rank 2, tree 0, chunk 3 to take it"
 };
 
-/// Returns ", tree 0, chunk 3 of 8"; empty if no task is blocked.
+/// Returns the tree and chunk as ", tree 0, chunk 3 of 8"; empty if no task is blocked.
 template <class = when_used>
 [[nodiscard]] std::string place_of(stall const& where) {
   if (where.peer < 0) return {};
   return detail::text_of({", tree ", where.tree, ", chunk ", where.chunk, " of ", where.chunks});
 }
 
-/// Follows the ranks that wait for each other.
+/// Follows the ranks that wait for each other, from `first` on. The text names the first few and
+/// the last.
 ///
-/// where:   stall of the first rank
-/// first:   the rank that it waits for
+/// where:   the stall of `rank`
+/// first:   the rank that `rank` waits for
 /// name:    the text for a rank
 /// waiting: the stall of a rank (`reported_stall`), if it waits and has published it
 template <class Name, class Waiting>
 [[nodiscard]] BLINK_COLD waiting_way wait_chain(stall const& where, int rank, int first,
                                                 Name const& name, Waiting const& waiting) {
   using detail::text_of;
-  constexpr std::size_t most_reported = 4;  // of many, and the last one
+  constexpr std::size_t most_reported = 4;  // ranks of a long chain, and its last one
   waiting_way way;
   std::string last;
   stall at = where;

@@ -19,11 +19,11 @@ namespace blink { inline namespace BLINK_ABI {
 /// until `longest` has passed since a rank in an earlier call moved. Ranks that did not ask until
 /// then are left out. Calls that this rank does not enter any more end for all ranks.
 ///
-/// A rank that has waited enough writes down the remaining ranks, and then tries to be the first
-/// that did so. All ranks follow the first. So ranks may die here at any moment.
+/// A rank that has waited enough writes its proposal of the remaining ranks, and then tries to be
+/// the first to decide. All ranks follow the first proposal. So ranks may die here at any moment.
 ///
 /// Returns: the remaining ranks, by rising rank, the same on all ranks; without this rank if it
-///          came too late.
+///          called too late.
 template <class>
 std::vector<int> agree_on_survivors(shared_state& state, int rank, nanoseconds longest) {
   state.fail(

@@ -16,9 +16,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// True if `caller` has entered a call that `in_barrier` has not, and `in_barrier` a barrier that
 /// `caller` has not.
 ///
-/// Then they call different things. If all ranks call the same in the same order, the rank that has
+/// Then the two ranks call different things. With the same order on all ranks, a rank that has
 /// entered more calls has also entered at least as many barriers. That holds however late the other
-/// one is.
+/// rank is.
 ///
 /// The counts that are ahead are read first. A rank that advances meanwhile does no harm, because a
 /// reader of its new count also sees its earlier steps.
@@ -36,7 +36,7 @@ struct barrier_mismatch {
   [[nodiscard]] bool is_there() const { return caller >= 0; }
 };
 
-/// Returns such a pair with this rank, which waits, if there is one.
+/// Returns this rank, which waits, and a peer that it can never meet, if there is one.
 [[nodiscard]] inline barrier_mismatch find_mismatch(shared_state const& state, int rank) {
   for (int peer = 0; peer < state.rank_count(); ++peer) {
     if (can_never_meet(state, peer, rank)) return {peer, rank};
@@ -45,7 +45,7 @@ struct barrier_mismatch {
   return {};
 }
 
-/// Returns the failure of this rank in that case.
+/// Returns the failure of this rank, which belongs to `pair` or waits for it.
 template <class = when_used>
 [[nodiscard]] BLINK_COLD collective_error describe_mismatch(shared_state const& state, int rank,
                                                             barrier_mismatch const& pair) {

@@ -55,7 +55,7 @@ class thread_communicator;
 ///
 /// The object owns the connections. It can run any number of functions, one after the other. After
 /// a `collective_error` it refuses further runs, because its ranks no longer agree on the messages
-/// so far.
+/// that were sent.
 template <transport Transport, thread_group Group = lone_thread>
 class basic_thread_ranks {
  public:
@@ -96,8 +96,8 @@ class basic_thread_ranks {
   /// Runs `function(communicator)` in one thread for each rank and returns when all have returned.
   ///
   /// Throws: the first exception in the order of the ranks that is not a `collective_error`,
-  ///         because other ranks only suffer from it; else the first exception; precondition_error
-  ///         while the ranks run already.
+  ///         because those are mostly its consequence on other ranks; else the first
+  ///         `collective_error`; precondition_error if the ranks run already.
   template <std::invocable<communicator_type&> Function>
   void run(Function const& function) {
     running const alone(runs_);
@@ -125,7 +125,7 @@ class basic_thread_ranks {
     rethrow(thrown);
   }
 
-  /// Internal: the ranks of a part. The same members return the same object again.
+  /// Internal: the thread ranks of a part. The same members give the same object again.
   [[nodiscard]] detail::counted<basic_thread_ranks> part(std::vector<int> const& members) {
     detail::host_mutex::hold const held(mutex_);
     for (auto& known : parts_) {
@@ -150,7 +150,7 @@ class basic_thread_ranks {
     }
   }
 
-  /// One `run` at a time, because the shared state is that of one set of threads.
+  /// Admits one `run` at a time, because the shared state belongs to one set of threads.
   class running {
    public:
     explicit running(std::atomic<bool>& runs) : runs_(runs) {
@@ -222,7 +222,7 @@ class thread_communicator : public communicator_base<thread_communicator<Transpo
       : shared_memory_communicator<Transport, Group>(owner.options(), group, std::move(own)),
         shared_(&owner) {}
 
-  /// The thread ranks of a part, which its ranks share; see `split`.
+  /// The thread ranks of a part, made by its first rank for all of its ranks; see `split`.
   class part_offer {
    public:
     part_offer(thread_communicator& whole, rank_selection const& part) {
@@ -243,14 +243,14 @@ class thread_communicator : public communicator_base<thread_communicator<Transpo
   /// See `basic_thread_ranks::prepare`.
   prepared_schedule& prepare(schedule const& source) const { return shared_->prepare(source); }
 
-  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
-  /// and schedules of its own.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with
+  /// separate calls and schedules.
   ///
-  /// Every remaining rank calls it. It waits for late ranks as long as the deadline, except for
-  /// ranks that left.
+  /// Every remaining rank calls it. It waits for late ranks until the deadline, but not for ranks
+  /// that left.
   ///
-  /// Throws: collective_error if the other ranks continued without this rank, because it came too
-  ///         late.
+  /// Throws: collective_error if the other ranks continued without this rank, because it called
+  ///         this function too late.
   [[nodiscard]] thread_communicator shrink()
     requires std::same_as<Group, lone_thread>
   {
@@ -259,7 +259,7 @@ class thread_communicator : public communicator_base<thread_communicator<Transpo
   }
 
  private:
-  // A rank's share of the thread ranks of a part, which the last of its ranks destroys.
+  // A rank's share of the thread ranks of a part. The last of the ranks destroys them.
   struct presence {
     presence(detail::counted<shared_ranks> shared, int its_rank)
         : of(std::move(shared)), rank(its_rank) {}

@@ -39,7 +39,7 @@ struct call_clock {
     if (count < most) marks[count++] = one;
   }
 
-  /// The mark of that communicator; null: none.
+  /// Returns the mark of that communicator; null: none.
   [[nodiscard]] mark const* find(std::uint64_t communicator) const {
     auto const end = marks.begin() + count;
     auto const found = std::find_if(
@@ -62,8 +62,9 @@ struct call_clock {
     }
     return "";
   }
-  /// The same for a process that has not made this call, but one of another communicator. Its
-  /// `mark` is the number of those calls when this process made its own call.
+  /// Returns the difference from a process that has not made this call, but a later call of another
+  /// communicator. `at` holds the calls of that communicator that this process had made before this
+  /// call.
   [[nodiscard]] static std::string overtaken(mark const& at, std::string const& other) {
     return other + " has made more than " + std::to_string(at.calls) + of_another(at) +
            ", which were made here before this one: " + expected;

@@ -10,7 +10,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The processes that are the ranks of a communicator, as a bootstrap: `communicator_bootstrap
+/// A bootstrap over the ranks of a communicator, each a process: `communicator_bootstrap
 /// all(comm);`
 ///
 /// The communicator is a `process_communicator`, started by `blink run`, or an `mpi_communicator`.

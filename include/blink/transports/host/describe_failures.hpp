@@ -19,14 +19,14 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// Returns the failure of a rank that gave up waiting: the cause as far as it is known, and the
-/// ranks that wait for each other up to it.
+/// chain of waiting ranks that leads to it.
 ///
 /// The cause is, in this order: a rank that calls a barrier instead, or the other way round; a rank
 /// that died or left; a rank between two calls; a rank that does not move. The last is found along
 /// the ranks that wait for each other, also in earlier calls.
 ///
 /// call:  the number of the call
-/// waits: the time that it has waited, and the peers without a heartbeat meanwhile
+/// waits: the time that the rank has waited, and the heartbeats that it read meanwhile
 template <class = when_used>
 [[nodiscard]] BLINK_COLD collective_error describe_stall(stall const& where, int rank,
                                                          shared_state const& state,

@@ -40,7 +40,7 @@ class host_processes {
   static constexpr std::uint64_t most_ahead = 256;  ///< calls before the slowest process
 
   /// Throws: precondition_error, on all of them, if the processes are not of one host (or
-  ///         container); input_error, resource_error; what the bootstrap throws.
+  ///         container); resource_error if they cannot share memory; what the bootstrap throws.
   template <process_bootstrap Bootstrap>
   host_processes(Bootstrap& all, std::chrono::nanoseconds deadline)
       : process_(all.process()), count_(all.process_count()), deadline_(deadline) {
@@ -61,8 +61,8 @@ class host_processes {
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int count() const { return count_; }
-  /// A number that is the same in all of them, and unique to these processes until they
-  /// `clear_failure`.
+  /// A number that is equal in all of them and differs from that of other processes.
+  /// `clear_failure` changes it.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   [[nodiscard]] std::chrono::nanoseconds deadline() const { return deadline_; }
   /// Limits the deadline of this process from now on.
@@ -146,11 +146,10 @@ class host_processes {
   /// Waits until all processes have entered the call that this process entered last, and compares
   /// it with theirs.
   ///
-  /// All processes find the same. Returns the difference; empty if there is none or a process has
-  /// reported a failure meanwhile.
+  /// All processes find the same result. Returns the difference; empty if there is none or a
+  /// process has reported a failure meanwhile.
   ///
-  /// explain: returns what else is known of why a process does not arrive, for the error; empty:
-  ///          nothing
+  /// explain: returns further reasons why a process does not arrive, for the error; may be empty
   /// Throws:  collective_error if a process has died, has left, or does not arrive before the
   ///          deadline.
   /// Pre:     this process has entered a call.
@@ -226,7 +225,7 @@ class host_processes {
     return result;
   }
 
-  /// Forgets the failure and the calls. All processes call it.
+  /// Forgets the failure and the calls, and runs `restart`. All processes call it.
   ///
   /// settle: returns when no call of this process runs, within half of the deadline, because peers
   ///         wait
@@ -245,8 +244,8 @@ class host_processes {
     });
   }
 
-  /// Returns memory of a caller that all processes share, all 0 at first. It is for plain words
-  /// that change by single atomic steps, because a process may be killed at any instruction.
+  /// Returns memory that all processes share, all 0 at first. It is for plain words that change by
+  /// single atomic steps, because a process may be killed at any instruction.
   ///
   /// number: equal numbers give the same memory
   /// Pre:    all processes ask for the same number of bytes, once each.
@@ -271,7 +270,8 @@ class host_processes {
  private:
   static constexpr std::size_t most_report_bytes = 8192;
   static constexpr std::uint64_t first_free_key = 3;  // before it: boards and messages
-  // One more than a process may be ahead, so that compared entries are not overwritten.
+  // One more than the calls that a process may be ahead, so that peers compare each entry before it
+  // is overwritten.
   static constexpr std::uint64_t description_slots = most_ahead + 1;
 
   struct verdict {
@@ -293,7 +293,8 @@ class host_processes {
 
   [[nodiscard]] board& at(int process) const { return boards_[process]; }
   // Waits until a process has made `so_many` calls, or a process has reported a failure. Returns
-  // nothing then. Otherwise returns why it will not, as `loss_of`; empty if the deadline is over.
+  // nullopt then. Otherwise returns why the process is lost, as `loss_of`; empty if the deadline is
+  // over.
   [[nodiscard]] std::optional<std::string> await_calls(
       int peer, std::uint64_t so_many, std::chrono::steady_clock::time_point end) const {
     auto const is_over = [&] { return calls(peer) >= so_many || has_failed(); };
@@ -306,7 +307,8 @@ class host_processes {
     }
     return std::nullopt;
   }
-  // Empty if a process calls the same as this one, or has not entered the call so far.
+  // Returns the difference; empty if a process calls the same as this one, or has not entered the
+  // call so far.
   [[nodiscard]] std::string difference_from(int peer, std::uint64_t number) const {
     if (peer == process_ || at(peer).calls.load() <= number) return "";
     std::uint64_t const slot = number % description_slots;

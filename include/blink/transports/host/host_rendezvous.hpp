@@ -23,9 +23,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Returns an id that is equal in processes of one boot of one host that see each other under the
-/// same process numbers. Those may share memory. It differs in containers with process numbers of
-/// their own (Linux).
+/// Returns an id of the running host, equal in all processes that see each other under the same
+/// process numbers. Such processes can share memory. The id differs in containers with separate
+/// process numbers (Linux).
 [[nodiscard]] inline std::uint64_t host_id() {
   detail::hash all;
   std::array<char, 64> text{};
@@ -41,8 +41,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// The processes that want to share memory, and a way to exchange bytes before they do.
 ///
 /// Semantics beyond the syntax: processes have numbers from 0. All processes call `all_gather` with
-/// equal `bytes`, and `all` holds the bytes of each, in order. It throws if a process does not
-/// arrive, so that no wait is without end.
+/// equal `bytes`, and `all` holds the bytes of each, in order. `all_gather` throws if a process
+/// does not arrive, so that no wait is without end.
 template <class B>
 concept process_bootstrap = requires(B& group, void const* own, void* all, std::size_t bytes) {
   { group.process() } -> std::same_as<int>;
@@ -77,7 +77,7 @@ template <process_bootstrap Bootstrap>
   return result;
 }
 
-/// Throws: precondition_error unless they are several processes of one host.
+/// Throws: precondition_error unless all introductions are of different processes of one host.
 inline void expect_one_host(std::vector<host_introduction> const& all) {
   for (std::size_t peer = 0; peer < all.size(); ++peer) {
     if (all[peer].host != all[0].host) {
@@ -97,11 +97,11 @@ inline void expect_one_host(std::vector<host_introduction> const& all) {
 }
 
 /// Lets processes of one host find each other and share memory. The first process makes a segment,
-/// the others open it. Each claims its place and then runs `make`, which takes what it needs from
-/// the segment.
+/// the others open it. Each process claims its place and then runs `make`, which takes the memory
+/// that it needs from the segment.
 ///
 /// segment: receives the segment
-/// Returns: a number that is the same on all of them, and unique on this host
+/// Returns: a number that is equal in all of these processes, and unique on this host
 /// Throws:  on all processes: precondition_error if they are not of one host (or container);
 ///          resource_error with the text of what `make` throws or of why there is no segment; what
 ///          the bootstrap throws.

@@ -35,8 +35,8 @@ template <class Transport>
 /// State of a rank's wait, to find its cause later.
 struct wait_record {
   std::vector<std::uint64_t> heartbeats;  ///< by rank: heartbeats half a deadline ago
-  bool has_listened = false;              ///< true if they were read
-  std::uint64_t nanoseconds = 0;          ///< the time that it has waited
+  bool has_listened = false;              ///< true if `heartbeats` were read in this wait
+  std::uint64_t nanoseconds = 0;          ///< the time that the rank has waited
 };
 
 /// The context of a host thread's waits: one rank's present call.
@@ -88,7 +88,7 @@ class host_wait {
       detail::yield_core();
       return status::ok;
     }
-    if (long_idle > 1) --idle_;  // stays here, and does not return to the begin of the wait
+    if (long_idle > 1) --idle_;  // the count stays, and does not return to that of the wait's begin
     return sleep(time);
   }
 
@@ -108,7 +108,7 @@ class host_wait {
 
   [[nodiscard]] static std::uint64_t now() { return detail::host_nanoseconds(); }
 
-  /// Hints to the core that this is a spin.
+  /// Hints to the core that the rank spins.
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -123,7 +123,8 @@ class host_wait {
   // On a busy machine a single yield may last as long as the time slice of another program.
   static constexpr std::uint64_t longest_yielding = 1'000'000;  // nanoseconds
 
-  // Every other time it only announces that it will sleep, and looks at its tasks again.
+  // Every other call only announces the sleep, so that the rank looks at its tasks once more before
+  // it.
   template <class = when_used>
   [[nodiscard]] status sleep(std::uint64_t time) {
     auto& state = *place_.state;

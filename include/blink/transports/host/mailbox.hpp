@@ -30,7 +30,7 @@ class mailbox {
   mailbox(void* memory, int process, int count)
       : servers_(static_cast<compartment*>(memory)), process_(process), count_(count) {}
 
-  /// Sends a message, and returns in `all` the messages of all processes, by process.
+  /// Sends `own` to all processes, and writes the messages of all processes to `all`, by process.
   ///
   /// step:    the purpose, the same in all processes
   /// loss_of: (process) -> why the process is lost; empty: it may still arrive

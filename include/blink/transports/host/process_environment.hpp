@@ -51,7 +51,7 @@ namespace detail {
   return number;
 }
 
-/// Returns BLINK_DEADLINE, in seconds; may be missing.
+/// Returns BLINK_DEADLINE, which the environment gives in seconds; nullopt if it is not set.
 ///
 /// Throws: input_error if it is no positive number, or above `longest_deadline_seconds`.
 [[nodiscard]] inline std::optional<std::chrono::nanoseconds> environment_deadline() {
@@ -85,7 +85,7 @@ namespace detail {
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Returns the value of a variable that is 0 or 1.
+/// Returns the value of a variable that is 0 or 1; `unless_set` if it is not set.
 ///
 /// Throws: input_error for a value that is neither.
 [[nodiscard]] inline bool environment_flag(char const* name, bool unless_set) {

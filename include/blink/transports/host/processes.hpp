@@ -34,8 +34,8 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// Elements in memory that the processes of a communicator share, so that peers reach them
-/// directly. All bytes are 0 at first. They belong to one process, which uses the memory again
-/// after the array is destroyed.
+/// directly. All bytes are 0 at first. The array belongs to one process, which uses its memory
+/// again after it is destroyed.
 template <class T>
 class shared_array {
   static_assert(std::is_trivially_copyable_v<T>, "blink: processes share bytes, not objects");
@@ -78,7 +78,8 @@ class shared_array {
 
 namespace detail {
 
-/// The parts of a process's communicator that stay in place when the communicator is moved.
+/// The parts of a process's communicator that stay at their addresses when the communicator is
+/// moved.
 class process_parts final : public failure_detector {
  public:
   /// Joins all ranks of a segment.
@@ -106,7 +107,7 @@ class process_parts final : public failure_detector {
             memory->find_or_make(key, shared_state::bytes(static_cast<int>(part.members.size())))) {
     join(from, part);
   }
-  /// Joins some ranks of `from` in memory of their own.
+  /// Joins some ranks of `from` in separate memory, at `path`.
   process_parts(process_parts const& from, rank_selection const& part, std::string const& path)
       : segment(from.segment),
         memory(std::make_shared<shared_segment>(shared_segment::open(path))),
@@ -157,11 +158,11 @@ class process_parts final : public failure_detector {
 /// program` starts four of them.
 ///
 /// Data crosses in slots of shared memory. Waiting ranks detect the death of a rank within
-/// milliseconds. The memory is freed with the last process in any case.
+/// milliseconds. The system frees the memory when the last process ends, however it ends.
 ///
 /// Transport: `slot_transport` takes any buffers. `direct_transport` avoids copies if all buffers
-///            lie in shared memory (`allocate`, `registered_memory`). `shaped_transport` is as slow
-///            as the links of the schedule.
+///            are in shared memory (`allocate`, `registered_memory`). `shaped_transport` moves data
+///            at the rates of the schedule's links.
 template <transport Transport = slot_transport>
 class basic_process_communicator : public communicator_base<basic_process_communicator<Transport>>,
                                    public shared_memory_communicator<Transport, lone_thread> {
@@ -197,8 +198,8 @@ class basic_process_communicator : public communicator_base<basic_process_commun
     return !Transport::reaches || parts_->segment->contains(buffer, bytes);
   }
 
-  /// The address of registered memory in the shared memory of this process; other addresses
-  /// unchanged.
+  /// Returns the address of registered memory in the shared memory of this process; any other
+  /// address unchanged.
   [[nodiscard]] void* shared_place(void* data) const {
     if constexpr (!Transport::reaches) return data;
     auto const home = parts_->segment->addresses().home_of(reinterpret_cast<std::uintptr_t>(data));
@@ -228,14 +229,14 @@ class basic_process_communicator : public communicator_base<basic_process_commun
         std::make_unique<prepared_schedule>(source, layout, parts_->options.costs, call_memory()));
   }
 
-  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
-  /// and schedules of its own.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with
+  /// separate calls and schedules.
   ///
-  /// Every remaining rank calls it. It waits for late ranks as long as the deadline, except for
-  /// ranks that died or left.
+  /// Every remaining rank calls it. It waits for late ranks until the deadline, but not for ranks
+  /// that died or left.
   ///
-  /// Throws: collective_error if the other ranks continued without this rank, because it came too
-  ///         late.
+  /// Throws: collective_error if the other ranks continued without this rank, because it called
+  ///         this function too late.
   [[nodiscard]] basic_process_communicator shrink() {
     basic_process_communicator result(
         std::make_unique<detail::process_parts>(*parts_, this->agree_on_survivors()));
@@ -308,11 +309,11 @@ class basic_process_communicator : public communicator_base<basic_process_commun
 using process_communicator = basic_process_communicator<>;
 static_assert(communicator<process_communicator>);
 
-/// The same for buffers in shared memory: as fast as threads.
+/// A `process_communicator` for buffers in shared memory, which peers access without slots.
 using direct_process_communicator = basic_process_communicator<direct_transport>;
 static_assert(communicator<direct_process_communicator>);
 
-/// The same over links with the rates of its schedules.
+/// A `process_communicator` over links with the rates of its schedules.
 using shaped_process_communicator = basic_process_communicator<shaped_transport>;
 static_assert(communicator<shaped_process_communicator>);
 

@@ -84,15 +84,15 @@ namespace blink { inline namespace BLINK_ABI {
 /// The pages of the elements move into the memory that the processes share, and stay at their
 /// addresses. The destructor moves them back.
 ///
-/// Pre:  during construction and destruction no call of this rank runs. No other thread writes to
-///       these pages then, which also hold the memory beside the elements. In between the memory is
-///       read and written as always, but not freed or resized. Calls that are started repeatedly
-///       end before the destructor.
-/// Not:  a child that is forked in between shares these pages with its parent, including the
-///       allocator's data in them. It should only start another program. Page pins from before
-///       (`cudaHostRegister`, network adapters) keep the old pages. `mlock` and `madvise` have to
-///       be called again.
-/// Time: O(bytes), twice: they are copied there and back.
+/// Pre:    while the constructor or the destructor runs, no call of this rank runs and no other
+///         thread writes to these pages. They also hold the memory beside the elements. Between the
+///         two the memory is read and written as usual, but not freed or resized. Calls that are
+///         started repeatedly end before the destructor.
+/// Limits: a child that is forked meanwhile shares these pages with its parent, including the
+///         allocator's data in them. It should only start another program. Earlier pins of pages
+///         (`cudaHostRegister`, network adapters) keep the old pages. `mlock` and `madvise` must be
+///         called again.
+/// Time:   O(bytes), twice: they are copied there and back.
 /// Memory: up to an eighth more, which is used again.
 class registered_memory {
  public:
@@ -197,13 +197,13 @@ class registered_memory {
           // Modulo 2^64: pages may be a part of a mapping, and the other way round.
           return one.file == file && one.offset - one.begin == offset - begin_;
         });
-    // If they differ, or this is unknown, they stay as they are, and the shared memory is not used
-    // again.
+    // If the pages differ, or this is unknown, they stay as they are, and the shared memory is not
+    // used again.
     if (!is_ours) return;
     auto* const to = reinterpret_cast<void*>(begin_);
     void* const own =
         mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (own == MAP_FAILED) return;  // they stay where they are
+    if (own == MAP_FAILED) return;  // the pages stay where they are
     copy_pages(static_cast<std::byte*>(own), static_cast<std::byte const*>(to), bytes_);
     if (mremap(own, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
       munmap(own, bytes_);

@@ -11,8 +11,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Connections that are as slow as the physical links they represent, so that a machine can be
-/// tried on another one.
+/// Connections that are as slow as the physical links they represent, so that one machine can
+/// imitate another.
 ///
 /// The sender stamps each message with the time of its arrival (`stamp_message`) and continues. The
 /// receiver waits for that time. Both are on one host and read its clock.

@@ -21,7 +21,7 @@ class shared_addresses {
 
   [[nodiscard]] bool is_empty() const { return ranges_.empty(); }
 
-  /// Returns the address in the shared memory; the address itself if it is in no range.
+  /// Returns the same byte's address in the shared memory; `address` itself if it is in no range.
   ///
   /// Time: O(ranges)
   [[nodiscard]] std::uintptr_t home_of(std::uintptr_t address) const {
@@ -30,7 +30,7 @@ class shared_addresses {
     }
     return address;
   }
-  /// True if one range has all of these bytes.
+  /// True if one range contains all of these bytes.
   [[nodiscard]] bool contains(std::uintptr_t begin, std::size_t bytes) const {
     for (auto const& one : ranges_) {
       if (begin >= one.begin && begin < one.end) return bytes <= one.end - begin;
@@ -44,7 +44,7 @@ class shared_addresses {
     return false;
   }
 
-  /// Pre: it overlaps none.
+  /// Pre: the range overlaps no other.
   void add(range const& fresh) { ranges_.push_back(fresh); }
   void remove(std::uintptr_t begin) {
     std::erase_if(ranges_, [&](range const& one) { return one.begin == begin; });

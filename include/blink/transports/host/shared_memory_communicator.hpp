@@ -42,8 +42,8 @@ class shared_memory_communicator {
  public:
   using transport_type = Transport;
 
-  /// The state that the threads of one rank share. It has cache lines of its own, because every
-  /// call writes it.
+  /// The state that the threads of one rank share. It has separate cache lines, because every call
+  /// writes it.
   struct alignas(128) rank_part final : host_rank {
     rank_part(shared_state& its_state, int its_rank)
         : seen(memory_source{},
@@ -71,7 +71,7 @@ class shared_memory_communicator {
     }
     status wait_long(host_wait& wait) override { return wait.wait_long(); }
 
-    memory_block seen;  // see `transport_parts`; on lines of its own
+    memory_block seen;  // see `transport_parts`; on separate cache lines
     shared_state* state;
     int rank;
     wait_record waits;
@@ -133,7 +133,7 @@ class shared_memory_communicator {
             {state_, &own_->waits, own_->call, rank_, own_->kind, own_->tasks, own_.operator->()}};
   }
 
-  /// All ranks have to enter, because entries are used again afterwards.
+  /// Waits until all ranks have entered, because their entries are used again afterwards.
   template <wait_policy Wait>
   [[nodiscard]] status match(Wait& wait) {
     for (int peer = 0; peer < rank_count(); ++peer) {
@@ -163,7 +163,7 @@ class shared_memory_communicator {
 
   /// A barrier: every rank increases one counter and waits until all have.
   ///
-  /// Time: two passes of one cache line between two cores.
+  /// Time: O(n) moves of one cache line between cores; two moves with two ranks.
   [[nodiscard]] status wait_for_all() {
     expect_idle(collective::barrier);
     if (state_->is_aborted(rank_)) return status::aborted;
@@ -201,7 +201,7 @@ class shared_memory_communicator {
   [[nodiscard]] collective_error failure() const { return state_->failure(); }
 
  protected:
-  /// The remaining ranks after a failure.
+  /// Returns the ranks that remain after a failure, and this rank's new number.
   ///
   /// Throws: collective_error if this rank is not among them.
   [[nodiscard]] rank_selection agree_on_survivors() {
@@ -222,11 +222,11 @@ class shared_memory_communicator {
     return share < largest_eager_bytes ? share : largest_eager_bytes;
   }
 
-  static constexpr int quick_looks = 200;  // before it waits in the way that shares cores
-  // Between two searches for lost ranks, which ask the system.
+  static constexpr int quick_looks = 200;  // before a rank waits in the way that shares cores
+  // Turns between two searches for lost ranks, because a search asks the system.
   static constexpr unsigned turns_between_searches = 64;
 
-  // Returns a rank that keeps a barrier from its end: a lost one or, if `result` is not `ok`, a
+  // Returns a rank that keeps a barrier from its end: a lost rank or, if `result` is `timed_out`, a
   // late one. -1: none yet.
   [[nodiscard]] int first_missing(std::uint64_t round, status result) const {
     for (int peer = 0; peer < rank_count(); ++peer) {

@@ -19,9 +19,10 @@ namespace blink { inline namespace BLINK_ABI {
 ///     shared_memory_resource memory(comm);
 ///     std::pmr::vector<float> gradients(count, &memory);
 ///
-/// Each block takes whole pages (4 KiB) and is used again for one of as many pages. For small
-/// blocks put a pool of the standard library in between: `std::pmr::unsynchronized_pool_resource
-/// pool(&memory)`. Any thread of the process may use it. It may outlive the communicator.
+/// Each block takes whole pages (4 KiB). After its release it is used again for a block of as many
+/// pages. For small blocks put a pool of the standard library in between:
+/// `std::pmr::unsynchronized_pool_resource pool(&memory)`. Any thread of the process may use the
+/// resource. It may outlive the communicator.
 ///
 /// Throws: resource_error from `allocate` if the memory is used up.
 class shared_memory_resource : public std::pmr::memory_resource {

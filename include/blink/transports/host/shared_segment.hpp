@@ -32,11 +32,11 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Memory that the processes of one communicator share, and their failure detector.
 ///
-/// It is a memory file without a name (Linux: memfd), found through the file table of the process
-/// that made it. It is freed with the last process that maps it, however processes end, and the
-/// size of `/dev/shm` is no limit. Each rank holds a lock on one byte of the file, which the system
-/// releases when the process ends. So no rank needs to be asked, and process numbers that are used
-/// again do no harm.
+/// It is a memory file without a name (Linux: memfd). Peers open it through the file table of the
+/// process that made it. It is freed with the last process that maps it, however processes end, and
+/// the size of `/dev/shm` is no limit. Each rank holds a lock on one byte of the file, which the
+/// system releases when the process ends. So peers need no answer from a rank to find that it has
+/// died, and reused process numbers do no harm.
 ///
 /// Everything in it is found by offsets, begins as 0 and changes by single atomic steps, because a
 /// process may be killed at any instruction.
@@ -122,7 +122,8 @@ class shared_segment final : public failure_detector {
 
   /// Makes this process rank `rank`, until the segment is destroyed.
   ///
-  /// Throws: input_error if there is no such rank or a process is, or was, this rank.
+  /// Throws: input_error if there is no such rank or a process is, or was, this rank;
+  ///         resource_error if the system refuses the lock.
   void claim(int rank) {
     if (rank < 0 || rank >= rank_count()) {
       throw input_error("rank " + std::to_string(rank) + ": expected 0 to " +
@@ -145,9 +146,9 @@ class shared_segment final : public failure_detector {
     claimed_.push_back(rank);
   }
 
-  /// Returns memory that all callers with the same key share; all 0 for the first one.
+  /// Returns memory that all callers with the same key share, all 0 at first.
   ///
-  /// Pre:    all callers ask for as many bytes.
+  /// Pre:    all callers with the same key ask for the same number of bytes.
   /// Throws: resource_error if the memory is used up.
   [[nodiscard]] void* find_or_make(std::uint64_t key, std::size_t bytes) {
     auto& head = at<segment_head>(0);
@@ -185,7 +186,8 @@ class shared_segment final : public failure_detector {
     return memory_at(found, bytes);
   }
 
-  /// Allocates memory of this process that peers reach. It is not 0 if it was released before.
+  /// Allocates memory of this process that peers reach. Its bytes are 0 unless it was released
+  /// before.
   ///
   /// Pre:    bytes <= PTRDIFF_MAX
   /// Throws: resource_error if the memory is used up.
@@ -210,6 +212,7 @@ class shared_segment final : public failure_detector {
     }
     return find_or_make(key.value(), whole);
   }
+  /// Keeps memory from `allocate` for later allocations of the same number of pages.
   void release(void* memory, std::size_t bytes) {
     std::lock_guard const lock(own_memory_);
     released_.push_back({memory, whole_pages(bytes)});
@@ -226,7 +229,7 @@ class shared_segment final : public failure_detector {
 
   /// The addresses at which this process maps pages of this memory a second time.
   [[nodiscard]] shared_addresses& addresses() { return addresses_; }
-  /// Maps the pages from `home` on also at `to`, in place of what is there.
+  /// Maps the pages from `home` on a second time at `to`, in place of the pages there.
   ///
   /// Throws: resource_error if the system refuses.
   void map_again(void* to, void const* home, std::size_t bytes) const {
@@ -243,7 +246,8 @@ class shared_segment final : public failure_detector {
 
   [[nodiscard]] bool is_dead(int rank) const override {
     std::int32_t const process = process_of(rank).load();
-    if (process == 0 || process == getpid()) return false;  // not here yet; own locks do not show
+    // The rank has not joined, or is this process, which does not see its own locks.
+    if (process == 0 || process == getpid()) return false;
     struct flock lock = detail::file_claims::lock_of(rank, F_WRLCK);
     return fcntl(file_, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
   }
@@ -260,7 +264,7 @@ class shared_segment final : public failure_detector {
     return "process " + number;
   }
 
-  /// Half of the machine's memory: an upper limit that is not taken.
+  /// Half of the machine's memory: an upper limit, because only used parts take memory.
   [[nodiscard]] static std::size_t default_bytes() {
     return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 *
            static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -311,8 +315,8 @@ class shared_segment final : public failure_detector {
     memory_ = static_cast<std::byte*>(memory);
     bytes_ = bytes;
   }
-  // Makes the system provide the bytes now, because memory that is missing later is a signal, not
-  // an error.
+  // Makes the system provide the bytes now, because missing memory would later raise a signal
+  // instead of an error.
   void back(std::size_t offset, std::size_t bytes) {
     int failure = 0;
     do {

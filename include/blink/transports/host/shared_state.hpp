@@ -32,8 +32,8 @@ template <class = when_used>
 [[nodiscard]] std::vector<int> agree_on_survivors(shared_state& state, int rank,
                                                   nanoseconds longest);
 
-/// State of ranks that share memory: the calls that each has entered, with their parameters, and
-/// failures.
+/// State of ranks that share memory: the calls that each rank has entered, with their parameters,
+/// and failures.
 ///
 /// Its memory may belong to several processes. So it holds no pointers into itself, and no locks
 /// that a dead rank could keep. It begins with all bytes 0.
@@ -64,17 +64,17 @@ class shared_state {
 
   using entry = detail::call_entry;
 
-  /// Sets the begin in this process of the memory that all ranks share, and the addresses at which
-  /// it is mapped a second time. Without this all ranks have the same addresses.
+  /// Sets where this process maps the memory that all ranks share, and the addresses at which it
+  /// maps pages a second time. Without this call all ranks have the same addresses.
   void set_addresses(void* base, shared_addresses const& more) {
     base_ = reinterpret_cast<std::uintptr_t>(base);
     more_ = &more;
   }
 
-  /// Enters the next call of `rank`. Returns the number of the call, from 1.
+  /// Enters the next call of `rank`. Returns the number of the call, counted from 1.
   ///
   /// eager:    the part of its input that all ranks may read, at most `largest_eager_bytes`
-  /// salt:     added to the call id: options that have to be equal
+  /// salt:     options that must be equal on all ranks; added to the call id
   /// touches:  true if the rank will read or write buffers of peers. Then it checks `is_aborted`
   ///           before it does, see `exit_failed_call`.
   ///
@@ -92,7 +92,7 @@ class shared_state {
     board.waits_for.store(0, std::memory_order_relaxed);
     if (touches) {
       resume(rank);
-    } else {  // without waiting until all earlier writes have left this core
+    } else {  // does not wait until all earlier writes have left this core
       board.is_inside.store(at_work, std::memory_order_release);
     }
     // One write after the other, because a peer that reads in between takes the cache line away.
@@ -161,8 +161,8 @@ class shared_state {
   /// Fails the present call of a rank, or the next one if it is outside a call, and all later ones,
   /// on all ranks. The first failure of the earliest call is the one that is reported.
   ///
-  /// rank: the rank that reports the failure. Its text is complete before it counts, so that a rank
-  ///       that dies here does no harm.
+  /// rank: the rank that reports the failure. Its text is complete before the failure counts, so
+  ///       that a rank that dies here does no harm.
   template <class = when_used>
   void fail(int rank, collective_error const& failure) {
     std::uint64_t const call = present_call(rank);
@@ -186,8 +186,9 @@ class shared_state {
   /// Returns when no rank touches the buffers of another one any more.
   ///
   /// A rank inside the failed call notices the failure after its present chunk or when it resumes,
-  /// and also comes here. A rank inside an earlier call ends it. For ranks that hang it waits
-  /// `longest`; afterwards they may still use the buffers of the failed call when they continue.
+  /// and also calls this function. A rank inside an earlier call ends it. For ranks that hang it
+  /// waits `longest`; afterwards they may still use the buffers of the failed call when they
+  /// continue.
   template <class Pause>
   void exit_failed_call(int rank, nanoseconds longest, Pause const& pause) {
     exit_call(rank);
@@ -226,7 +227,7 @@ class shared_state {
 
   // --- barriers without a schedule ---
 
-  /// Enters the next barrier of a rank. Returns its number, from 1.
+  /// Enters the next barrier of a rank. Returns its number, counted from 1.
   std::uint64_t come(int rank) {
     auto& board = at(rank);
     std::uint64_t const round = board.barriers.load(std::memory_order_relaxed) + 1;
@@ -280,8 +281,8 @@ class shared_state {
 
   // --- sleep ---
 
-  /// Announces that a rank is about to sleep. It checks once more whether it must, and then calls
-  /// `sleep` with the ticket. Events in between wake it up.
+  /// Announces that a rank is about to sleep, and returns a ticket. The rank checks once more
+  /// whether it must sleep, and then calls `sleep` with the ticket. Events in between wake it.
   [[nodiscard]] std::uint32_t prepare_sleep(int rank) {
     auto& board = at(rank);
     std::uint32_t const ticket = board.doorbell.load();

@@ -97,7 +97,7 @@ class slot_transport {
 BLINK_MODELS(transport<slot_transport> && !reaching_transport<slot_transport>);
 
 /// A transport between ranks that read and write each other's buffers, without a copy in between:
-/// threads of one process, or processes whose buffers lie in the memory that they share.
+/// threads of one process, or processes whose buffers are in the memory that they share.
 class direct_transport : public slot_transport {
  public:
   static constexpr char const* name = "direct memory";

@@ -22,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A communicator some of whose ranks can form a communicator of their own.
+/// A communicator whose ranks can be split into smaller communicators.
 ///
 /// Semantics beyond the syntax: all ranks together make a `part_offer(comm, selection)` each, with
 /// an empty selection for a rank that joins no part. The `handle()` of the first rank of a part is
@@ -105,18 +105,18 @@ template <communicator Comm>
 template <splittable_communicator Comm>
 using part_of_communicator = part_of<typename detail::communicator_split_first<Comm>::type>;
 
-/// Splits the ranks of a communicator. Those of one colour become a communicator of their own,
-/// numbered by rising key and among equal keys by rank.
+/// Splits the ranks of a communicator. The ranks of one colour become a communicator, numbered by
+/// rising key and among equal keys by rank.
 ///
 /// All ranks call it together. A rank with a negative colour joins no part.
 ///
-/// Parts can be split again. Calls of the parts do not disturb each other or those of the whole. A
-/// failure in one part does not end the others. A rank whose part is destroyed counts as having
-/// left it. The memory of a part is freed with the last of its ranks.
+/// Parts can be split again. Calls of the parts do not disturb each other or calls of the whole
+/// communicator. A failure in one part does not end the others. A rank whose part is destroyed
+/// counts as having left it. The memory of a part is freed with the last of its ranks.
 ///
 /// Time:   three all-gathers of some bytes, and what the transport needs for a communicator.
-/// Throws: collective_error as every call; resource_error, on all ranks, if one gets no part. With
-///         ranks of MPI making a communicator has no deadline.
+/// Throws: collective_error as every call; resource_error, on all ranks, if a rank cannot join its
+///         part. Over MPI, making a communicator has no deadline.
 template <splittable_communicator Comm>
 [[nodiscard]] std::optional<part_of_communicator<Comm>> split(Comm& comm, int colour, int key) {
   rank_selection const part = detail::agree_on_part(comm, colour, key);
@@ -142,7 +142,7 @@ template <splittable_communicator Comm>
     auto const& consumed = offers[static_cast<std::size_t>(part.members.front())];
     if (consumed.is_good) attempt([&] { result.emplace(comm, *offer, consumed.content, part); });
   }
-  // The offers are not needed any more, and all ranks know whether all have what they wanted.
+  // After this all-gather no rank needs an offer, and every rank knows whether all have joined.
   bool const is_good = offer && joins == result.has_value();
   auto const have = detail::gather_from_all(comm, static_cast<char>(is_good));
   if (problem) std::rethrow_exception(problem);

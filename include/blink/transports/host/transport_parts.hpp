@@ -43,7 +43,7 @@ struct transport_parts {
   shared_state* state = nullptr;
   prepared_schedule* prepared = nullptr;
   std::uint64_t* seen =
-      nullptr;  ///< by peer, private to the rank: the last call that it was found present in
+      nullptr;  ///< by peer, private to this rank: the last call in which the peer was present
   std::uint64_t call = 0;
   int rank = 0;
   host_rank* own = nullptr;

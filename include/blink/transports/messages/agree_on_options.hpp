@@ -21,7 +21,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The fault in this rank's options, or an empty text. It is returned, not thrown, because a rank
+/// Returns the fault in this rank's options, or an empty text. It does not throw, because a rank
 /// with a fault must still take part in the agreement.
 template <message_channel Channel>
 [[nodiscard]] std::string fault_of_options(communicator_options const& options) {
@@ -35,12 +35,12 @@ template <message_channel Channel>
   }
 }
 
-/// Replaces numbers by the largest of all ranks, each on its own. Collective. The channel has no
-/// other message with the tag in flight.
+/// Replaces each number by its largest value on all ranks. Collective. The channel has no other
+/// message with the tag in flight.
 ///
 /// longest: a peer that has sent nothing by then counts as missing
-/// Moves:  ceil(log2 n) messages from each rank, in as many steps.
-/// Throws: collective_error if a peer is missing; error if the channel breaks.
+/// Moves:   ceil(log2 n) messages from each rank, in as many steps.
+/// Throws:  collective_error if a peer is missing; error if the channel breaks.
 template <message_channel Channel, std::size_t Count>
 void largest_of_all(Channel& channel, int tag, std::array<std::uint64_t, Count>& numbers,
                     std::chrono::nanoseconds longest) {

@@ -22,8 +22,8 @@ namespace blink { inline namespace BLINK_ABI {
 ///
 /// A rank ends a call only when all its neighbours have announced theirs. So a neighbour is at most
 /// one call ahead. The receive for the next call is posted at the latest when a call has been
-/// announced. A rank that waits for its neighbours posts the receives of two more calls, so that a
-/// rank that comes last has nothing to post.
+/// announced. A rank that waits for its neighbours posts the receives of two more calls. So the
+/// last rank has nothing to post.
 ///
 /// A call description travels once. Later calls name it by one byte, if it is one of the eight last
 /// announced. Then the payload travels with the call in half a cache line, where the library (Open
@@ -54,7 +54,7 @@ class call_announcements {
     if (hash != mine_.hash) call_id_ = record.call_id();
     mine_ = {hash, connections};
   }
-  /// Announces that call to a neighbour.
+  /// Announces the call of `begin` to a neighbour.
   void send(int peer, eager_payload const& eager) {
     auto& of = at(peer);
     if (of.control.size() == 0) {
@@ -65,7 +65,8 @@ class call_announcements {
     ++of.calls;
     of.is_present = false;
     std::size_t const turn = of.calls % 2;
-    // It is complete because the peer has answered it; the library may need time to notice.
+    // The message of two calls ago has ended, because the peer has answered it. The library may
+    // need time to notice.
     while (channel_->is_intact() && !have_left(of, turn)) {
     }
     auto* const to = letter(of, turn);
@@ -119,8 +120,8 @@ class call_announcements {
     static_cast<void>(have_left(of, of.calls % 2));
     return false;
   }
-  /// True if the message that has arrived shows at a glance that the peer is present, as nearly
-  /// always.
+  /// True if the arrived message names this rank's call among the last calls, as nearly always.
+  /// Then the peer is present.
   [[nodiscard]] bool is_present_at_once(int peer) {
     auto& of = at(peer);
     if (of.comes_in_parts) return false;
@@ -180,7 +181,7 @@ class call_announcements {
     }
     return all;
   }
-  /// Cancels receives of messages that will not come.
+  /// Cancels receives of messages that will not arrive.
   void close() {
     for (auto& of : peers_) {
       for (auto& operation : of.awaited) detail::take_back(*channel_, operation);
@@ -194,7 +195,7 @@ class call_announcements {
     std::int64_t connections = 0;
     bool operator==(call_name const&) const = default;
   };
-  /// The last announced calls, because programs repeat a few calls. Both ends of a connection keep
+  /// The last announced calls, kept because programs repeat a few calls. Both ranks of a pair keep
   /// equal lists.
   struct last_calls {
     std::array<call_name, calls_kept> names{};
@@ -246,7 +247,7 @@ class call_announcements {
     std::uint64_t posted = 0;                     // receives, one for each call
     last_calls reported;                          // by this rank
     last_calls heard;                             // by the peer
-    std::array<std::size_t, calls_kept> eager{};  // bytes, of the peer's payload in these
+    std::array<std::size_t, calls_kept> eager{};  // bytes of the peer's payload in those calls
     std::array<call_description, calls_kept> call_ids{};
     bool comes_in_parts = false;  // in this call
     bool is_present = false;
@@ -257,7 +258,7 @@ class call_announcements {
     return (bytes + alignment - 1) / alignment * alignment;
   }
   /// Index of the message that is assembled from parts. Indices 0 and 1 are sent in turn, the
-  /// following ones received. The parts need memory of their own because two receives may not share
+  /// following ones received. The parts need separate memory, because two receives may not share
   /// memory.
   static constexpr std::size_t of_parts = 2 + turns;
   [[nodiscard]] static std::size_t place_of_received(peer_state const& of) {

@@ -69,9 +69,10 @@ struct message_connection_state {
   /// True if the first `chunks` chunks that arrive in a buffer here may be received.
   ///
   /// Within a host, libraries copy the message of a posted receive while they serve other calls,
-  /// and peers wait meanwhile. So a rank first sends its own inputs. It also does not copy a larger
-  /// part here than of the data that it combines, because peers wait for that. This cannot
-  /// deadlock: of equal parts, combined data comes first, and it waits for smaller parts only.
+  /// and peers wait meanwhile. So a rank first sends its own inputs. It also receives no larger
+  /// share of this connection than of the data that it combines, because peers wait for the
+  /// combined data. This cannot deadlock: at equal shares combined data comes first, and it waits
+  /// for smaller shares only.
   [[nodiscard]] bool is_its_turn(std::uint64_t chunks) const {
     bool const has_sent = std::all_of(first_go.begin(), first_go.end(), [](auto const* other) {
       bool const needs_nothing =

@@ -25,8 +25,8 @@ struct control_message {
   std::int64_t peer = -1;
   std::int64_t tree = -1;
   std::int64_t chunk = -1;  ///< survivors: the attempt
-  std::int64_t flag = 0;  ///< failure: is it a disagreement?; answer: does it send?; survivors: the
-                          ///< word
+  std::int64_t flag = 0;    ///< failure: 1 if ranks disagree; answer: 1 if the rank waits to send;
+                            ///< survivors: the word
   std::uint64_t call = 0;
   std::uint64_t nanoseconds = 0;
   std::array<char, 960> text{};  ///< survivors: one bit for each member
@@ -44,7 +44,7 @@ struct control_message {
     std::string_view const words = reported.what();
     words.substr(0, text.size() - 1).copy(text.data(), text.size() - 1);
   }
-  /// Throws: error for a rank above the bits of `text`. It begins with `communicator_name`.
+  /// Throws: error if `text` has no bit for a member; its text begins with `communicator_name`.
   control_message(survivor_note const& said, char const* communicator_name)
       : kind(survivors),
         rank(said.from),

@@ -27,8 +27,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The control messages of the ranks of a communicator. Announcements report the calls that they
-/// enter (`call_announcements`). Notes may come at any time, and report failures, waits and
+/// The control messages of the ranks of a communicator. Announcements report the calls that ranks
+/// enter (`call_announcements`). Notes may arrive at any time, and report failures, waits and
 /// departures.
 template <message_channel Channel>
 class control_messages {
@@ -92,14 +92,14 @@ class control_messages {
     if (!has_failed(call_) && ++asked_ % rarely == 0) look();
     return has_failed(call_);
   }
-  /// True if a failure concerns this call. One of a later call does not: the other ranks have ended
-  /// this call, so it can also end here.
+  /// True if a failure concerns this call. A failure of a later call does not: the other ranks have
+  /// ended this call, so it can also end here.
   [[nodiscard]] bool has_failed(std::uint64_t call) const {
     return failure_.has_value() && failed_call_ <= call;
   }
   [[nodiscard]] std::uint64_t next_call() const { return call_ + 1; }
-  /// True if this rank has entered no call for so long that its peers may have given up. To be
-  /// asked before each call. The peers have waited since its last call, at the earliest.
+  /// True if this rank has entered no call for so long that its peers may have given up. Called
+  /// before each call. Peers have waited at most since this rank's last call.
   [[nodiscard]] bool comes_late(std::chrono::nanoseconds deadline) {
     auto const now = detail::coarse_nanoseconds();
     auto const limit = static_cast<std::uint64_t>(deadline.count());
@@ -144,7 +144,7 @@ class control_messages {
   [[nodiscard]] int rank_count() const { return channel_->rank_count(); }
   [[nodiscard]] int rank() const { return channel_->rank(); }
   [[nodiscard]] std::string who() const { return "rank " + std::to_string(rank()); }
-  /// The number of the present call, and below the neighbours that it was announced to.
+  /// The number of the present call, and the neighbours to which it was announced.
   [[nodiscard]] std::uint64_t call() const { return call_; }
   [[nodiscard]] std::vector<int> const& neighbours() const { return *neighbours_; }
   // --- chains of waits ---
@@ -162,7 +162,7 @@ class control_messages {
   }
 
   /// Asks all peers for their state, once in each wait. A peer answers while it waits, because it
-  /// looks for notes then. Returns true if it has asked in this call.
+  /// looks for notes then. Returns true if this call of `ask` has sent the questions.
   bool ask() {
     if (has_asked_) return false;
     has_asked_ = true;
@@ -188,7 +188,7 @@ class control_messages {
     stall where;                    ///< `peer` is -1 if the rank waits for no peer
     std::uint64_t nanoseconds = 0;  ///< of its wait
   };
-  /// The peer's answer to `ask`; empty: none.
+  /// The peer's answer to `ask`; nullopt: none.
   [[nodiscard]] std::optional<answer> const& answer_of(int peer) const {
     return answers_[static_cast<std::size_t>(peer)];
   }
@@ -219,7 +219,7 @@ class control_messages {
   void say(int peer, survivor_note const& word) {
     report(peer, note(word, Channel::communicator_name));
   }
-  /// The next such note that this rank has received, in order.
+  /// Returns the next such note that this rank has received, in order.
   [[nodiscard]] std::optional<survivor_note> next_word() {
     if (words_.empty()) return std::nullopt;
     auto result = std::move(words_.front());
@@ -232,7 +232,7 @@ class control_messages {
     says_nothing_more_ = true;
     report_all(note(note::goodbye, call_, {"", rank(), -1, -1, -1}));
   }
-  /// True if all peers have reported that, and have received all notes of this rank.
+  /// True if all peers have said goodbye, and have received all notes of this rank.
   [[nodiscard]] bool all_are_gone() {
     notice_losses();
     while (gone_ + 1 < rank_count() && listening_.is_pending() && channel_->is_done(listening_)) {
@@ -243,7 +243,7 @@ class control_messages {
     for (auto& sent : reported_) all = channel_->is_done(sent->operation) && all;
     return announcements_.have_left() && all;
   }
-  /// Cancels receives of messages that will not come.
+  /// Cancels receives of messages that will not arrive.
   void close() {
     detail::take_back(*channel_, listening_);
     announcements_.close();

@@ -16,8 +16,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The error of a rank that gave up waiting. It names the cause, as far as known, and the chain of
-/// waits that leads to it.
+/// Returns the error of a rank that gave up waiting. It names the cause, as far as known, and the
+/// chain of waits that leads to it.
 ///
 /// The cause is the first of these:
 /// - a neighbour that is lost, or has left;

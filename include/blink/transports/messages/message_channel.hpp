@@ -50,8 +50,7 @@ concept message_request = std::semiregular<R> && requires(R const& request) {
 /// - `eager_bytes()` is the largest message that leaves before a receive is posted, equal on all
 ///   ranks. It is called before any other message of the channel.
 ///
-/// One thread uses a channel at a time. A rank's channel ends when no message is in flight, or is
-/// never destroyed.
+/// One thread uses a channel at a time. A channel with a message in flight is never destroyed.
 template <class C>
 concept message_channel =
     std::is_nothrow_move_constructible_v<C> && message_request<typename C::request> &&
@@ -82,7 +81,7 @@ BLINK_MODELS(!message_channel<int>);
 ///
 /// Semantics beyond the syntax:
 /// - `is_lost(peer)` is true from the time at which the connection to the peer is known to have
-///   ended. Messages that arrived before are still received.
+///   ended. Messages that arrived earlier are still received.
 /// - A send to a lost peer is done. A receive from one is not done until it is cancelled.
 /// - `abandon(peer)` ends the connection to a peer that may still live. The peer is lost, and no
 ///   message of it or to it touches memory afterwards. It applies to all channels of the ranks.
@@ -98,7 +97,8 @@ concept loss_tolerant_channel =
 /// Semantics beyond the syntax:
 /// - `runs()` is true while the library may be called.
 /// - `expect_running()` throws precondition_error otherwise.
-/// - `expect_call()` throws it also for a thread that may not call. It is cheap: each call asks.
+/// - `expect_call()` throws it also for a thread that may not call. It is cheap, because each call
+///   uses it.
 /// - `expect_any_thread()` throws it unless any thread may call at any time.
 template <class C>
 concept library_channel = message_channel<C> && requires(C const& channel) {

@@ -55,11 +55,11 @@ class arrival_times {
   }
 };
 
-/// A rank of a group that exchanges messages, such as `mpi_communicator`.
+/// One rank's communicator over a message channel, such as `mpi_communicator`.
 ///
-/// Several of them may exist side by side. One thread uses one at a time; a library may allow fewer
-/// (`library_channel`). All ranks prepare the same schedules in the same order. A call along a new
-/// schedule prepares it.
+/// Several communicators may exist side by side. One thread uses a communicator at a time; a
+/// library may allow fewer threads (`library_channel`). All ranks prepare the same schedules in the
+/// same order. A call along a new schedule prepares it.
 ///
 /// Transport: `message_transport`, or derived from it
 template <transport Transport>
@@ -72,16 +72,19 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// Collective over the ranks of the channel, of which it makes a duplicate for announcements of
   /// calls.
   ///
-  /// ranks:       the channel, or an argument that its constructor takes, such as an MPI_Comm
-  /// eager_limit: largest input that is sent to every other rank when a call is announced. That
-  ///              takes one message for each rank instead of two along a tree. The limit holds for
-  ///              two ranks. With n ranks, at most eight, it is divided by n - 1, so that a rank
-  ///              sends no more in all. It is also less than what trees carry without slots.
-  /// zero_copy_threshold: messages of at least so many bytes leave from the buffers of calls and
+  /// ranks:               the channel, or an argument that its constructor takes, such as an
+  ///                      MPI_Comm
+  /// eager_limit:         largest input that is sent to every other rank when a call is announced.
+  ///                      That takes one message for each rank instead of two along a tree. The
+  ///                      limit holds for two ranks. With n ranks, at most eight, it is divided by
+  ///                      n - 1, so that a rank sends no more in all. It is also less than what
+  ///                      trees carry without slots.
+  /// zero_copy_threshold: messages of at least this many bytes leave from the buffers of calls and
   ///                      arrive in them, without a copy in a slot
-  /// Throws: precondition_error if the channel refuses the argument; precondition_error on all
-  ///         ranks if an option is out of range on one, or differs between ranks;
-  ///         collective_error if a peer does not answer; error if the channel fails.
+  /// Throws:              precondition_error if the channel refuses the argument;
+  ///                      precondition_error on all ranks if an option is out of range on one, or
+  ///                      differs between ranks; collective_error if a peer does not answer; error
+  ///                      if the channel fails.
   template <class Ranks>
     requires std::constructible_from<channel_type, Ranks>
   explicit basic_message_communicator(
@@ -96,8 +99,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
   basic_message_communicator(basic_message_communicator&&) noexcept = default;
   basic_message_communicator& operator=(basic_message_communicator&&) = delete;
-  /// Waits until all ranks have come here, at most as long as the deadline. Communicators end in
-  /// the same order on all ranks, or after `try_end`, and before the library ends.
+  /// Waits until all ranks have arrived here, at most until the deadline. Communicators end in the
+  /// same order on all ranks, or after `try_end`, and before the library ends.
   ~basic_message_communicator() {
     if (!state_) return;  // it was moved
     auto const end =
@@ -177,7 +180,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     auto& messages = state_->messages;
     if (messages.is_aborted()) return status::aborted;
     auto const kind = record.kind();
-    constexpr int most_ranks = 8;  // that are notified of every call
+    constexpr int most_ranks = 8;  // with eager payloads
     std::size_t const most = state_->eager_limit_of(kind);
     bool const goes_by_trees = Transport::is_shaped || rank_count() > most_ranks;
     bool const can = !goes_by_trees && can_be_eager(record) && most > 0;
@@ -206,8 +209,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     return {waits_over<Transport>(options_.waits), state_->messages};
   }
 
-  /// All ranks that were notified of the call have to enter it, because they may be at most one
-  /// call behind.
+  /// Waits until all neighbours have entered the call, because a rank may be at most one call ahead
+  /// of them.
   template <wait_policy Wait>
   [[nodiscard]] status match(Wait& wait) {
     for (int const peer : current_->connections.neighbours()) {
@@ -261,20 +264,20 @@ class basic_message_communicator : public communicator_base<basic_message_commun
                              typename part_offer::nothing, rank_selection const&)
       : basic_message_communicator(whole, std::move(*own.channel)) {}
 
-  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
-  /// and schedules of its own.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with
+  /// separate calls and schedules.
   ///
-  /// Every remaining rank calls it. It waits for late ranks as long as the deadline, except for
-  /// ranks whose communicator has ended.
+  /// Every remaining rank calls it. It waits for late ranks until the deadline, but not for ranks
+  /// whose communicator has ended.
   ///
   /// A rank that stops between the agreement and the end of this call holds up the other ranks in
-  /// the library. The communicator that failed waits at its end for ranks that hang, as long as the
+  /// the library. The destructor of the failed communicator waits for ranks that hang, until the
   /// deadline.
   ///
-  /// Throws: collective_error if the other ranks continued without this rank, because it came too
-  ///         late, or did not agree in time; precondition_error if the library has ended;
-  ///         precondition_error for a second call whatever the first one did, because peers may
-  ///         rely on this rank's first agreement; error if the library refuses.
+  /// Throws: collective_error if the other ranks continued without this rank, because it called
+  ///         this function too late, or did not agree in time; precondition_error if the library
+  ///         has ended; precondition_error for a second call whatever the first one did, because
+  ///         peers may rely on this rank's first agreement; error if the library refuses.
   [[nodiscard]] basic_message_communicator shrink() {
     expect_running();
     if (std::exchange(has_shrunk_, true)) {
@@ -288,17 +291,17 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// Announces that this rank enters no further call. Returns true if the destructor need not wait
   /// any more.
   ///
-  /// That holds when all ranks have announced it and have received what this one sent, or when the
-  /// library fails. Call it repeatedly, for communicators that may end in another order on other
-  /// ranks.
+  /// That holds when all ranks have announced it and have received all messages of this rank, or
+  /// when the library fails. Call it repeatedly, for communicators that may end in another order on
+  /// other ranks.
   [[nodiscard]] bool try_end() {
     if (!library_runs()) return true;
     if (!is_leaving_) state_->messages.say_goodbye();
     is_leaving_ = true;
     bool is_over = state_->messages.all_are_gone();
     for (auto& known : prepared_) is_over = known->connections.is_quiet() && is_over;
-    // Messages that no receiver waits for are thrown away. Their sender cannot end before, and the
-    // library may give the number of this communicator to another one.
+    // Messages that match no receive are dropped. Otherwise their senders could not end, and the
+    // library might deliver them to a later communicator with the same number.
     state_->channel.drop_unmatched(note_tag);
     state_->control.drop_unmatched(detail::no_tag);
     return is_over || !state_->channel.is_intact() || !state_->control.is_intact();

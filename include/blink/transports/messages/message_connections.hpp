@@ -23,8 +23,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// connection posts a receive for every slot before the sender may use it. So no message through
 /// slots is unexpected, and memory stays bounded.
 ///
-/// With zero copy, messages leave from and arrive in the caller's buffers. They have a tag of their
-/// own, because receives into slots wait for messages of later calls. At most a window of them is
+/// With zero copy, messages leave from and arrive in the caller's buffers. They have a separate
+/// tag, because receives into slots wait for messages of later calls. At most a window of them is
 /// in flight, and the library may have to keep them until their turn
 /// (`message_connection_state::is_its_turn`). Without a buffer at the receiver they arrive in
 /// separate slots, because the other slots belong to those receives. Within one host there is one
@@ -89,7 +89,7 @@ class message_connections {
   /// The ranks to which this rank announces its calls.
   [[nodiscard]] std::vector<int> const& neighbours() const { return neighbours_; }
 
-  /// Starts a call; to be called before its first message.
+  /// Starts a call. Called before the first message of the call.
   void begin_call() {
     to_land_.clear();
     for (auto& end : ends_) {
@@ -120,7 +120,7 @@ class message_connections {
     }
     return channel_->is_done(end.requests[message % window_]);
   }
-  /// The memory of a message: where its sender writes it, or where it has arrived.
+  /// Returns the memory of a message: at the sender to write to, at the receiver to read from.
   [[nodiscard]] std::byte* place(std::uint32_t connection, std::uint64_t message) const {
     auto const& end = *of_connection_[connection];
     if (end.lands && !end.table->sends) return landing_place(end, message);
@@ -226,7 +226,7 @@ class message_connections {
     }
     return result;
   }
-  /// Cancels receives of messages that will not come.
+  /// Cancels receives of messages that will not arrive.
   void close() {
     for (auto& end : ends_) {
       if (!end.is_open) continue;
@@ -278,9 +278,8 @@ class message_connections {
       return end->landing > end->run.message;
     });
   }
-  // Posts the receives that may arrive before this rank has consumed more: at most a window. After
-  // a long wait the order of turns is ignored, so that the stall is found by what the tasks wait
-  // for.
+  // Posts the receives of messages that may arrive before this rank has consumed more, at most a
+  // window. After a long wait it ignores turns, so that the tasks' own waits show the stall.
   void await_landings(connection_state& end) {
     auto const& run = end.run;
     auto const last = run.message + run.chunks();
@@ -326,7 +325,8 @@ class message_connections {
     }
   }
   void give_credit(connection_state& end) {
-    // Within a call only: entering this call has reported the messages consumed in earlier calls.
+    // Credits cover this call only, because entering it has reported the messages consumed in
+    // earlier calls.
     if (end.credited < end.call_first) end.credited = end.call_first;
     if (end.consumed < end.credited + batch_) return;
     auto& next = end.credits[end.credits_sent % end.credits.size()];
@@ -347,7 +347,7 @@ class message_connections {
   std::size_t slot_bytes_ = 0;
   std::vector<connection_state> ends_;
   std::vector<connection_state*> of_connection_;
-  std::vector<connection_state*> to_land_;  // in this call, without a posted receive
+  std::vector<connection_state*> to_land_;  // receivers of zero copy without a posted receive
   std::vector<int> neighbours_;
 };
 

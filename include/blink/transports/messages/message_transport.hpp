@@ -23,8 +23,11 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The eager limit of a rank in bytes. It is below the size that would take trees without slots,
-/// because copying a larger payload costs more than the steps of those trees.
+/// Returns the eager limit of a rank in bytes. It is below the size that would take trees without
+/// slots, because copying a larger payload costs more than the steps of those trees.
+///
+/// with_two: the limit with two ranks, in bytes
+/// steps:    steps of the trees: one, or two for an all-reduce
 [[nodiscard]] inline std::size_t largest_eager_bytes(int rank_count, std::size_t with_two,
                                                      std::size_t zero_copy_threshold,
                                                      std::size_t steps) {
@@ -51,9 +54,9 @@ struct message_state {
   }
 
   Channel channel;
-  Channel control;                  // separate, so that libraries search no receives of connections
-  std::size_t eager_limit_of_two;   // eager limit with two ranks, in bytes
-  std::size_t zero_copy_threshold;  // smallest message for zero copy, in bytes
+  Channel control;  // separate, so that libraries do not search the receives of connections
+  std::size_t eager_limit_of_two;           // eager limit with two ranks, in bytes
+  std::size_t zero_copy_threshold;          // smallest message for zero copy, in bytes
   std::array<std::size_t, 2> eager_limits;  // in bytes, by the steps of the trees: one, two
   control_messages<Channel> messages;
   bool is_one_host = false;  // of all ranks

@@ -15,9 +15,10 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Waits of a rank for messages: spin, then yield, then sleep. A sleep takes an eighth of the time
-/// waited so far, because no message wakes a sleeping rank or moves meanwhile. A wait ends
-/// at the deadline, when a note reports a failure, or when a neighbour has left.
+/// Wait policy of a rank that waits for messages: spin, then yield, then sleep. A sleep takes an
+/// eighth of the time waited so far, because messages neither wake a sleeping rank nor advance
+/// meanwhile. A wait ends at the deadline, when a note reports a failure, or when a neighbour has
+/// left.
 template <message_channel Channel>
 class message_wait {
  public:
@@ -46,7 +47,7 @@ class message_wait {
       std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(waited / 8, options_.sleep));
       messages_->look();  // cheap beside the sleep, and answers peers soon
     }
-    if (idle_ - options_.spins > std::max(options_.yields, 1)) --idle_;  // stays at this count
+    if (idle_ - options_.spins > std::max(options_.yields, 1)) --idle_;  // the count stays
     return status::ok;
   }
   /// See `tested_wait_policy`.
@@ -66,7 +67,7 @@ class message_wait {
     return nanoseconds > deadline || messages_->is_deserted();
   }
 
-  // Copies of large messages take this long, in which a thousand yields may pass.
+  // Copies of large messages take this long, and a rank may yield a thousand times meanwhile.
   static constexpr std::chrono::milliseconds shortest_yielding{1};
 
   wait_options options_;

@@ -14,10 +14,10 @@ namespace blink { inline namespace BLINK_ABI {
 /// Agrees with the other calling ranks on the ranks that continue after a failure. Ends the present
 /// call of all ranks.
 ///
-/// longest: a rank that has not called it by then is left out
+/// longest: a rank that has not called this function by then is left out
 /// Returns: the ranks that continue, by rising rank; equal on each of them
-/// Time:   at most three times `longest`; immediate if all other ranks call it or have left.
-/// Throws: collective_error if the other ranks continued without this one, or did not agree in
+/// Time:    at most three times `longest`; none if all other ranks have already called it or left.
+/// Throws:  collective_error if the other ranks continued without this one, or did not agree in
 ///         time.
 template <message_channel Channel>
 [[nodiscard]] std::vector<int> agree_on_survivors(control_messages<Channel>& messages,

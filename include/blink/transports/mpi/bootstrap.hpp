@@ -10,7 +10,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The bootstrap of processes on one host, by an MPI communicator. MPI's own errors and waits
+/// A bootstrap over an MPI communicator, for processes of one host. MPI's own errors and waits
 /// apply.
 class mpi_bootstrap {
  public:

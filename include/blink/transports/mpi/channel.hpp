@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-// MPI no longer contains the C++ bindings that these libraries once had.
+// Leaves out the C++ bindings of older MPI libraries, which MPI no longer contains.
 #if !defined(OMPI_SKIP_MPICXX)
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -25,7 +25,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The MPI library's text for an error code.
+/// Returns the MPI library's text for an error code.
 [[nodiscard]] inline std::string mpi_error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
@@ -33,12 +33,12 @@ namespace blink { inline namespace BLINK_ABI {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
-/// Detects that MPI_Finalize has begun. It does not ask the library in every call, because that
-/// takes a third of the time of a small all-reduce.
+/// Detects that MPI_Finalize has begun, without a call of the library. Such a call takes a third of
+/// the time of a small all-reduce.
 ///
 /// MPI_Finalize first deletes the attributes of MPI_COMM_SELF (MPI-3.1, section 8.7.1). This class
-/// sets one attribute for the whole process, and keeps it. Communicators may end in such callbacks,
-/// where Open MPI waits for itself if another attribute is deleted.
+/// sets one attribute for the whole process, and keeps it. Communicators may end in such callbacks.
+/// If a callback deletes another attribute, Open MPI waits for itself.
 class end_of_mpi {
  public:
   /// Begins to watch.
@@ -83,8 +83,8 @@ class end_of_mpi {
 
 /// A duplicate of a user's communicator for blink's messages: `message_channel` over MPI.
 ///
-/// Its operations do not throw, because a walk makes them. The first error breaks the channel. It
-/// then does nothing more and keeps the reason in `problem`.
+/// Its operations do not throw, because a walk makes them. The first error breaks the channel. A
+/// broken channel does nothing more and keeps the reason in `problem`.
 class mpi_channel {
  public:
   static constexpr char const* name = "MPI";
@@ -175,7 +175,7 @@ class mpi_channel {
             "with MPI_THREAD_MULTIPLE");
   }
 
-  /// Ranks on this host. Collective.
+  /// Returns the number of ranks on this host. Collective.
   [[nodiscard]] int ranks_here() const {
     MPI_Comm here = MPI_COMM_NULL;
     int count = 1;
@@ -280,12 +280,12 @@ class mpi_channel {
   int rank_ = 0;
   int rank_count_ = 1;
   int largest_tag_ = 32767;      // the standard guarantees at least this
-  std::thread::id only_thread_;  // that may call MPI; none: any may
+  std::thread::id only_thread_;  // the only thread that may call MPI; none: any thread may
   std::string problem_;
 };
 
-/// The MPI library's own eager limit: the largest message that it sends before a receive is posted,
-/// in bytes.
+/// Returns the MPI library's own eager limit: the largest message, in bytes, that it sends before a
+/// receive is posted.
 ///
 /// The result is one of 1000, 2000, 4000, … 32000, or 0. A larger message begins with a handshake,
 /// which takes several times as long as a short message. The limit differs between libraries and
@@ -322,7 +322,7 @@ inline std::size_t mpi_channel::eager_bytes() {
     while (left < sizes.size() && is_done(sends[left])) ++left;
   }
   unsigned long long const largest = left > 0 ? sizes[left - 1] : 0;
-  meet();  // no rank has received anything before
+  meet();  // before this barrier no rank has received anything
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     receive(received.data(), sizes[k], previous, tag, receives[k]);
     finish(receives[k]);

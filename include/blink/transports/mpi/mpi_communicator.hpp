@@ -23,17 +23,19 @@ static_assert(zero_copy_transport<mpi_transport> && !reaching_transport<mpi_tran
 static_assert(tested_wait_policy<message_wait<mpi_channel>>);
 BLINK_MODELS(survivor_words<control_messages<mpi_channel>>);
 
-/// `mpi_communicator` over a transport derived from `mpi_transport`, as that of `mpi/shaped.hpp`.
+/// `mpi_communicator` over a transport derived from `mpi_transport`, such as
+/// `shaped_mpi_transport`.
 template <transport Transport>
 using basic_mpi_communicator = basic_message_communicator<Transport>;
 
 /// This process as a rank of an MPI communicator: `mpi_communicator comm(MPI_COMM_WORLD);
 /// all_reduce(comm, trees, input, output, count, sum{});`
 ///
-/// Several of them may exist side by side, also over one MPI communicator. Only the thread that
-/// made one uses it, or with MPI_THREAD_MULTIPLE one thread at a time. All ranks prepare the same
-/// schedules in the same order. A call along a new schedule prepares it. Communicators end before
-/// MPI_Finalize. Their options are `mpi_options()` unless others are given.
+/// Several of them may exist side by side, also over one MPI communicator. Only the main thread
+/// uses one, unless MPI was initialised with MPI_THREAD_SERIALIZED or more; then one thread at a
+/// time. All ranks prepare the same schedules in the same order. A call along a new schedule
+/// prepares it. Communicators end before MPI_Finalize. Their options are `mpi_options()` unless
+/// others are given.
 using mpi_communicator = basic_mpi_communicator<mpi_transport>;
 static_assert(detail::eager_communicator<mpi_communicator>);
 

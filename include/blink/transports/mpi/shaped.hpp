@@ -33,7 +33,8 @@ class arrival_times<shaped_mpi_transport> {
   arrival_times(mpi_channel const& channel, std::chrono::nanoseconds longest)
       : arrival_times(mpi_bootstrap(channel.comm()), longest) {}
 
-  /// The times of a schedule: the same memory on all ranks, in any order of preparing.
+  /// Returns the memory for the times of a schedule: the same on all ranks, in whatever order they
+  ///                          prepare schedules.
   ///
   /// Pre:    `validate(schedule)` passed.
   [[nodiscard]] void* of(schedule const& source, connection_layout const& layout,

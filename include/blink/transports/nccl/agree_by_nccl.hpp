@@ -73,7 +73,7 @@ template <polled_runtime Devices, nccl_calls Calls, class Record>
   return result;
 }
 
-/// A value that has to be the same in all processes.
+/// A value that must be the same in all processes.
 struct common_value {
   std::uint64_t hash = 0;
   std::string text;      ///< the rule in words, for the error: "schedules are the same in all

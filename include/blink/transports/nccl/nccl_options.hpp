@@ -19,14 +19,14 @@ struct nccl_options {
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< the longest time without
                                                                  ///< progress
   std::size_t memory_cap = std::size_t{1} << 30;                 ///< bytes on each device
-  bool checks_places = true;  ///< true: each call asks the driver where its buffers lie
+  bool checks_places = true;  ///< true: each call asks the driver in whose memory its buffers are
   /// Costs of a group, for choosing chunks that the schedule leaves open. Estimates until they are
   /// measured.
   pipeline_costs costs{2e-5, 2e10, 0};
   memory_listener on_memory{};  ///< as `device_options::on_memory`
 };
 
-/// The options of communicators of devices that correspond to these.
+/// Returns the options of communicators of devices that correspond to these.
 [[nodiscard]] inline device_options device_options_of(nccl_options const& options,
                                                       std::vector<int> const& devices) {
   device_options result;

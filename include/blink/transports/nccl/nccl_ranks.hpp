@@ -70,7 +70,7 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
   /// all:    by rank of this process: consecutive ranks, each on a separate device
   /// Throws: precondition_error, on all processes, for options that are out of range or differ
   ///         between them; precondition_error for communicators of NCCL that do not follow each
-  ///         other; nccl_error, device_error; collective_error if a process does not come.
+  ///         other; nccl_error, device_error; collective_error if a process does not arrive.
   basic_nccl_ranks(Devices& driver, Calls& calls, std::vector<communicator> const& all,
                    nccl_options const& options)
       : basic_nccl_ranks(driver, options,
@@ -94,7 +94,7 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
   /// Throws: precondition_error if it is no schedule, has another number of ranks, or differs from
   ///         the schedule of another process; resource_error if it needs more than the cap. All
   ///         processes throw if one refuses. Also nccl_error, device_error; collective_error if a
-  ///         process does not come.
+  ///         process does not arrive.
   prepared_type& prepare(schedule const& source) {
     team_->check();
     for (auto const& each : prepared_) {
@@ -138,7 +138,7 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
   }
 
   /// Copies between ranks of this process, and sends and receives to and from ranks of other
-  /// processes, as one group; see `exchange`. All ranks that are named call it. Sizes are not
+  /// processes, as one group; see `exchange`. All ranks that a piece names call it. Sizes are not
   /// compared between processes. Pairs of ranks that no schedule has joined wait for each other on
   /// the host.
   ///
@@ -299,7 +299,7 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
             std::to_string(call_count_) + " calls" +
                 (call_count_ == 0 ? "" : ", the last one " + last_call_.in_words())};
   }
-  // Calls run until all processes have come, or until they are aborted.
+  // Waits until all calls have ended. The deadline aborts them; throws if they still do not end.
   void end_calls() {
     try {
       wait_for_calls("the end of nccl_ranks");

@@ -25,9 +25,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// after arrival, for chunks that are only forwarded, and for partial results to send. Chunks that
 /// arrive at their final place need no slot.
 ///
-/// Memory: at most two slots at the receiver of a connection and one at its sender, if these are of
-///         this process. The length of the buffers does not matter. A connection without slots
-///         takes a few bytes.
+/// Memory: at most two slots at the receiver of a connection and one at its sender, if these ranks
+///         are of this process. The length of the buffers does not matter. A connection without
+///         slots takes a few bytes.
 template <device_runtime Devices>
 class nccl_schedule {
  public:
@@ -76,13 +76,13 @@ class nccl_schedule {
   [[nodiscard]] prepared_schedule& prepared() { return prepared_; }
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
 
-  /// The place of a chunk before it is sent.
+  /// The address of a chunk before it is sent.
   ///
   /// Pre: the sender is of this process.
   [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t chunk) const {
     return slot(outboxes_[connection], chunk);
   }
-  /// The place where a chunk arrives that then goes on to another place.
+  /// The address at which a chunk arrives that is then used or forwarded.
   ///
   /// Pre: the receiver is of this process.
   [[nodiscard]] std::byte* inbox(std::uint32_t connection, std::uint64_t chunk) const {

@@ -29,7 +29,7 @@ struct nccl_transfer {
 };
 
 /// The communicators of NCCL of a process: groups of sends and receives, waits with a deadline, and
-/// what follows a failure.
+/// the reaction to failures.
 template <polled_runtime Devices, nccl_calls Calls>
 class nccl_team {
  public:
@@ -96,8 +96,8 @@ class nccl_team {
   /// Puts transfers into the streams of their ranks, as one group.
   ///
   /// on:     by rank of this process
-  /// Throws: nccl_error if NCCL refuses; collective_error if its communicators do not block and
-  ///         reach no end. After that nothing moves.
+  /// Throws: nccl_error if NCCL refuses; collective_error if its communicators do not block and the
+  ///         group does not end before the deadline. After that nothing moves.
   void issue(std::vector<nccl_transfer> const& transfers, std::vector<stream> const& on) {
     if (transfers.empty()) return;
     expect_or_fail(calls_.group_start(), "ncclGroupStart", first_rank_);

@@ -14,7 +14,7 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// Words by which the host sees the progress of streams, also within a replayed graph. A mark in a
-/// stream copies the next one of a row of numbers to memory of the host.
+/// stream copies the next number of a row to memory of the host.
 template <polled_runtime Devices>
 class progress_marks {
  public:

@@ -33,16 +33,16 @@ namespace blink { inline namespace BLINK_ABI {
 //
 // Suppose that a rank waits without end. Let r be the least round with a group that does not end,
 // or whose issue does not return. All groups before r have been issued and end, on all ranks. The
-// kernels and copies between them in the streams wait for no rank. So every process comes to issue
-// its group of round r. On the host that waits only for processes that issue theirs, and for room
-// that rounds before r leave. Every rank's stream also comes to the group. Then both ends of each
-// transfer of the round are present. Transfers of one group do not wait for each other, so the
+// kernels and copies between them in the streams wait for no rank. So every process gets to issue
+// its group of round r. On the host this waits only for other processes to issue theirs, and for
+// room that rounds before r leave. Every rank's stream also reaches the group. Then both ends of
+// each transfer of the round are present. Transfers of one group do not wait for each other, so the
 // group ends. This contradicts the choice of r.
 //
 // A rank without a transfer in a round has no group in it, and no rank waits for it. The same proof
 // holds from call to call, because ranks make the same calls in the same order.
 
-/// Number of edges between a rank and the root.
+/// Returns the number of edges between a rank and the root.
 ///
 /// Pre: the tree has the rank.
 [[nodiscard]] inline std::uint64_t depth_below_root(std::vector<int> const& parents, int rank) {
@@ -51,7 +51,7 @@ namespace blink { inline namespace BLINK_ABI {
   return depth;
 }
 
-/// The round in which the first chunk of a task is combined, or available, and can be sent.
+/// Returns the round in which the first chunk of a task is combined, or available, and can be sent.
 ///
 /// height: of the phase towards the root; 0 if the call has none
 [[nodiscard]] inline std::uint64_t first_round(schedule_tree const& tree, tree_task const& here,

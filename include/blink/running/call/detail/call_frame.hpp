@@ -37,7 +37,7 @@ enum class stall_cause : std::uint8_t { peers, receive, send };
 class observed_call {
  public:
   observed_call() {}
-  /// `make` returns what is known of the call at its beginning.
+  /// `make` returns the event with the fields that are known when the call begins.
   template <class Make>
   void begin(Make const& make) {
     observer_ = present_observer.load(std::memory_order_acquire);
@@ -116,7 +116,7 @@ class idle_tests {
  public:
   void on_progress() { *this = {}; }
   /// Counts a test without progress at `time`, in nanoseconds. Returns true if it is time to look
-  /// for the cause, which costs more than a test. Waiting ranks look as often.
+  /// for the cause, which costs more than a test. Ranks in a wait look as often.
   [[nodiscard]] bool on_idle(std::uint64_t time, wait_options const& limits) {
     if (last_ == 0) last_ = looked_ = time;
     std::uint64_t const most = static_cast<std::uint64_t>(limits.deadline.count()) / 16 + 1;
@@ -151,18 +151,18 @@ struct call_frame {
   void* output;
 
   task_list tasks = prepared.tables().tasks(rank, kind);
-  void const* input = callers_input;  ///< or a copy of it
+  void const* input = callers_input;  ///< `callers_input`, or a copy of it
   store_mode_tuner::choice writing{};
-  bool keeps_own = false;    ///< see `call_buffers`
+  bool keeps_own = false;    ///< true if the output goes through the caches in any case
   std::uint64_t moving = 0;  ///< nanoseconds that moving chunks took, if that is timed
   observed_call observed{};  ///< by the leader
   idle_tests idle{};
   bool needs_copy = false;
   bool is_walking = false;  ///< true if there is data to move or to wait for
-  bool is_resting = false;
-  bool is_eager = false;  ///< true if all inputs travelled with the call
+  bool is_resting = false;  ///< true while the call is suspended
+  bool is_eager = false;    ///< true if all inputs travelled with the call
 
-  /// Tasks that this call needs; none if all inputs travelled with the call.
+  /// The number of tasks that this call needs; 0 if all inputs travelled with the call.
   [[nodiscard]] std::size_t task_count() const { return is_eager ? 0 : tasks.count; }
 
   template <class T>

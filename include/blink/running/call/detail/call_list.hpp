@@ -29,10 +29,11 @@ struct listed_call {
 };
 
 /// Carries out calls in the order of their start, one after the other. The caller's tests and waits
-/// run them, or a thread of the list. The list holds the communicator while it has calls.
+/// run the calls, or a thread of the list does. No other list can use the communicator while this
+/// one has calls.
 class call_list {
  public:
-  /// active_queue: the communicator's; it lives until `close`
+  /// active_queue: the communicator's; it outlives `close`
   call_list(bool has_thread, std::atomic<void const*>& active_queue)
       : has_thread_(has_thread), active_queue_(active_queue) {
     if (has_thread_) thread_ = std::jthread([this](std::stop_token const& stop) { serve(stop); });
@@ -46,7 +47,7 @@ class call_list {
   void close() {
     if (std::exchange(is_closed_, true)) return;
     if (has_thread_) {
-      {  // without the lock it could come between the thread's last check and its sleep
+      {  // without the lock the request could fall between the thread's last check and its sleep
         std::lock_guard const lock(mutex_);
         thread_.request_stop();
       }
@@ -55,7 +56,7 @@ class call_list {
     } else {
       while (!calls_.empty()) complete_first();
     }
-    for (auto const& made : made_) {  // they use memory of the communicator
+    for (auto const& made : made_) {  // calls use memory of the communicator
       if (auto const call = made.lock()) call->what.reset();
     }
   }
@@ -91,7 +92,7 @@ class call_list {
     if (has_thread_) {
       changed_.notify_all();
     } else {
-      (void)advance_all();  // data moves while the caller computes, as far as peers have entered
+      (void)advance_all();  // data from peers that have entered moves while the caller computes
     }
   }
 
@@ -112,6 +113,7 @@ class call_list {
     return true;
   }
 
+  /// Returns when the call has ended. Throws: its failure.
   void wait(listed_call& call) {
     expect_started(call);
     if (has_thread_) {
@@ -133,7 +135,7 @@ class call_list {
     if (call.failure) std::rethrow_exception(call.failure);
   }
 
-  // Runs a step of the first call. A step that throws ends it.
+  // Runs a step of the first call. Returns true if the call has ended; a step that throws ends it.
   template <class Step>
   bool step_first(Step const& step) {
     auto& call = *calls_.front();

@@ -28,14 +28,20 @@ class call_steps {
   virtual void check_call(call_frame& call) = 0;
   /// Enters the call. Throws: collective_error if it has failed.
   virtual void begin_call(call_frame& call) = 0;
-  /// The caller is back. Throws: collective_error if the call has failed meanwhile.
+  /// Resumes the call if it is suspended. Throws: collective_error if it has failed meanwhile.
+  ///
+  /// waits: true if the caller now waits for the end; idle tests so far then no longer count
   virtual void resume_call(call_frame& call, bool waits) = 0;
-  /// Suspends the call until the caller is back. Throws: collective_error if the call cannot end.
+  /// Suspends the call until the caller's next test or wait.
+  ///
+  /// has_moved: true if the last test moved data
+  /// Throws:    collective_error if the call cannot end.
   virtual void suspend_call(call_frame& call, bool has_moved) = 0;
   /// True if all ranks are known to call the same. Otherwise suspends the call.
   virtual bool match_call_now(call_frame& call, bool has_moved) = 0;
-  /// The same, but waits, after a walk that ended with `walked`. Fails the call if the wait cannot
-  /// succeed.
+  /// Waits until all ranks are known to call the same. Fails the call if the wait cannot succeed.
+  ///
+  /// walked: the status with which the walk ended; returned unless it is `ok`
   virtual status match_call(call_frame& call, status walked) = 0;
   /// Throws: collective_error with the cause of the failure, unless `result` is `ok`.
   virtual void end_call(call_frame& call, status result) = 0;
@@ -58,14 +64,14 @@ class call_steps {
   ~call_steps() = default;
 };
 
-/// Returns the part of a communicator's calls that is compiled elsewhere. Its functions are called
-/// by this base, because calls by the type of the communicator compile them again.
+/// Returns the part of a communicator's calls that is compiled elsewhere. Callers use this base,
+/// because a call through the communicator's own type would compile the function again.
 template <communicator Comm>
 [[nodiscard]] call_steps& steps_of(Comm& comm) {
   return comm;
 }
 
-/// The schedule that the communicator's tuning selects, as the source of calls without a schedule.
+/// The source of schedules for calls that name none: the communicator's tuning selects them.
 template <communicator Comm>
 struct tuned_source {
   Comm& comm;

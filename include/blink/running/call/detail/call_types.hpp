@@ -30,7 +30,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Returns the names of its arguments, for comparing calls and for messages.
+/// Returns the names of its template arguments, for comparing calls and for messages.
 template <class... Types>
 [[nodiscard]] constexpr std::string_view names_of() {
   std::string_view const text = __PRETTY_FUNCTION__;
@@ -41,8 +41,8 @@ template <class... Types>
 
 /// Returns a hash that is equal for equal types in all processes that the same compiler built.
 ///
-/// It also covers the names of typeid, because g++ gives equal names above to all lambdas of a
-/// function with equal signatures. Without RTTI it does not.
+/// With RTTI it also covers the names of typeid, because `names_of` under g++ gives equal names to
+/// all lambdas of a function with equal signatures.
 template <class... Types>
 [[nodiscard]] std::uint64_t hash_of_types() {
   static std::uint64_t const result = [] {
@@ -143,7 +143,7 @@ template <class Reducer>
           .state = common_state,
           .root = has_root(kind) ? root_of(prepared.source(), kind) : -1};
 }
-/// Returns the parameters with names.
+/// Returns the parameters of a call with the names of its types.
 [[nodiscard]] inline call_description description_of_call(prepared_schedule const& prepared,
                                                           collective kind, call_size const& size,
                                                           call_types const& types,
@@ -153,7 +153,7 @@ template <class Reducer>
 
 /// Throws: precondition_error if calls with such a reducer cannot run along the schedule.
 ///
-/// options: the name of the options that hold the size of slots
+/// options: the name of the options that hold the size of slots, for the message
 template <class = when_used>
 void expect_runs(prepared_schedule const& prepared, element_sizes const& sizes, bool is_commutative,
                  int rank_count, char const* options) {

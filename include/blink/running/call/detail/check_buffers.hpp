@@ -25,8 +25,8 @@ enum class buffer_overlap : std::uint8_t {
   in_place,  ///< this rank's segment in the input is this rank's segment in the output
 };
 
-/// Checks the buffers of one rank before it enters a call. It finds only mistakes of this rank;
-/// ranks compare the rest.
+/// Checks the buffers of one rank before it enters a call. It finds only mistakes of this rank; the
+/// ranks compare everything else in the call.
 ///
 /// count:  elements of the whole buffer, or of one segment if the collective has segments
 /// Throws: precondition_error if a buffer that the rank needs is null or has more bytes than an

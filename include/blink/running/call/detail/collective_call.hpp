@@ -25,7 +25,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// One call on host threads: agree, cut, walk, and report a failure as an exception. It can begin
 /// again after it has ended. The part without types is in `call_steps`.
 ///
-/// Pre: buffers and all arguments by reference outlive it; all threads of the group do the same.
+/// Pre: buffers and all arguments by reference outlive it; all threads of the group make the same
+///      calls.
 template <chunking Chunks, communicator Comm, class T, class Reducer>
 class collective_call {
   static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
@@ -64,7 +65,7 @@ class collective_call {
 
   /// Advances as far as possible without waiting. Returns true once the call has ended.
   ///
-  /// In a loop without progress it gives up as `complete` does: when a peer is lost, or at the
+  /// In a loop without progress the call fails as in `complete`: when a peer is lost, or at the
   /// deadline as counted by `idle_tests`.
   ///
   /// Pre: it has begun and not ended; the group has one thread.
@@ -130,8 +131,8 @@ class collective_call {
 
 /// Runs a whole call while the caller waits.
 ///
-/// Throws: precondition_error, before the call is touched, while another one has not ended; what
-///         the call throws.
+/// Throws: precondition_error, before the call begins, if another call of this rank has not ended;
+///         what the call throws.
 template <communicator Comm, class Call>
 void run_to_end(Comm& comm, collective kind, Call& call) {
   if (comm.group().thread_rank() == 0) steps_of(comm).expect_free(kind);

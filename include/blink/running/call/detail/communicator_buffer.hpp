@@ -10,8 +10,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// An allocator of whole pages. Measured times then do not depend on where the heap places a buffer
-/// within a cache line.
+/// An allocator of memory that begins on a page. Measured times then do not depend on where the
+/// heap places a buffer within a cache line.
 template <class T>
 struct page_allocator {
   using value_type = T;
@@ -27,8 +27,8 @@ struct page_allocator {
   friend bool operator==(page_allocator const&, page_allocator const&) { return true; }
 };
 
-/// Returns an array that calls of a communicator may take. It comes from the communicator if peers
-/// reach only what that allocates, else from the heap. Elements are zeros.
+/// Returns an array of zeros for calls of a communicator. An `allocating_communicator` allocates
+/// it; otherwise it comes from the heap.
 template <class T, communicator Comm>
 [[nodiscard]] auto communicator_buffer(Comm& comm, std::size_t count) {
   if constexpr (allocating_communicator<Comm>) {

@@ -29,7 +29,7 @@ concept eager_communicator = communicator<S> && requires(S const& comm, int peer
 
 /// Returns the contribution of a rank to this rank's output.
 ///
-/// own_bytes: bytes of the own segment if inputs have a segment for each rank, else 0
+/// own_bytes: bytes of one segment if inputs have a segment for each rank, else 0
 template <eager_communicator Comm>
 [[nodiscard]] void const* eager_contribution(Comm const& comm, int rank, void const* input,
                                              std::size_t own_bytes) {
@@ -64,7 +64,7 @@ void copy_eager_inputs(Comm const& comm, collective kind, int root, void const* 
 ///
 /// count: elements of the whole buffer, or of one segment if the collective has segments
 /// root:  of the schedule, for collectives that have one
-/// Order: of the ranks, which gives the bits that a star gives.
+/// Order: by rising rank, which gives the same bits as a star.
 template <eager_communicator Comm, class T, class Reducer>
 void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* input, T* output,
                           std::size_t count, Reducer const& reduce) {

@@ -43,7 +43,7 @@ class call_counts {
     std::lock_guard const lock(mutex_);
     all_.erase(own);
   }
-  /// Resets the count of a communicator, and takes its present number.
+  /// Resets the count of a communicator, and reads its present number again.
   void restart(place own) {
     std::lock_guard const lock(mutex_);
     own->communicator = own->processes->number();
@@ -63,9 +63,9 @@ class call_counts {
     return result;
   }
 
-  /// A process that has called another communicator before this one, although they are called in
-  /// the other order here; empty if none has yet. The conflict is found without that process's
-  /// call, for which a rank may be waiting.
+  /// Returns the text of a process that has called another communicator before this one, although
+  /// this process calls them in the other order; empty if none has yet. The conflict is found
+  /// without that process's call, for which a rank may be waiting.
   ///
   /// clock: what `count` returned for the last call
   [[nodiscard]] std::string find_overtaken(place own, call_clock const& clock) {
@@ -105,11 +105,11 @@ class call_counts {
 /// both processes. Calls that ran in different orders on the devices of two processes would wait
 /// for each other until the deadline.
 ///
-/// The process that comes later finds the conflict, at its call. If each process waits for the
-/// others at its call, none is later; then the deadline ends the calls, and the error reports it.
-/// Captured calls are not compared, because they run only when a graph is launched. Cycles of more
-/// than two communicators are not found if no two processes disagree about the order of two of
-/// them. The deadline ends those.
+/// The later process finds the conflict, at its call. If each process waits for the others at its
+/// call, none is later; then the deadline ends the calls, and the error reports it. Captured calls
+/// are not compared, because they run only when a graph is launched. Cycles of more than two
+/// communicators are not found if no two processes disagree about the order of two of them. The
+/// deadline ends those.
 class call_order_check {
  public:
   /// processes: null if all devices are of this process, so that there is nothing to compare
@@ -135,10 +135,10 @@ class call_order_check {
     last_ = is_captured ? call_clock{} : counts_.count(*own_);
     return processes_->enter(call, last_);
   }
-  /// Runs `host_processes::meet` after the call. Returns the difference; empty if there is none, or
-  /// if a process has reported a failure.
+  /// Runs `host_processes::match` after the call. Returns the difference; empty if there is none,
+  /// or if a process has reported a failure.
   ///
-  /// Throws: collective_error if a process has died, has left, or does not come before the
+  /// Throws: collective_error if a process has died, has left, or does not arrive before the
   ///         deadline.
   [[nodiscard]] std::string match() {
     if (!own_) return "";

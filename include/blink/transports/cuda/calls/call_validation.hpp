@@ -24,7 +24,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// Ranks:  derives from this, and has `enqueue<Chunks, T>(schedule, kind, buffers, size, copied,
 ///         reduce, on)`, which throws the error of an earlier failure. `buffers` have been checked.
 ///         `copied` has by rank the bytes of its input to copy first, because other ranks write to
-///         its place. `on` has one stream for each device, or none.
+///         the same memory. `on` has one stream for each device, or none.
 /// Throws: precondition_error; what `enqueue` throws.
 template <class Ranks, device_runtime Devices>
 class call_validation : public ranks_on_devices<Devices> {
@@ -40,7 +40,7 @@ class call_validation : public ranks_on_devices<Devices> {
     self().template enqueue<Chunks, T>(prepared, kind, buffers, size, copied, reduce, on);
   }
 
-  /// One call with a block of any size for each rank; see `device_blocks.hpp` for functions with
+  /// One call with a segment of any size for each rank; see `device_blocks.hpp` for functions with
   /// names.
   template <chunking Chunks, class T, reducer_for<T> Reducer, class Prepared>
   void call_with_blocks(Prepared& prepared, collective kind,

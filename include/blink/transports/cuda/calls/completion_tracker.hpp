@@ -39,9 +39,9 @@ class completion_tracker {
   /// True if all calls with known ends have ended.
   [[nodiscard]] bool are_over() const { return last_.are_reached(); }
 
-  /// Waits for at most `limit` until the calls have ended. Returns the position of a device where
-  /// one has not. If the ends of some calls are unknown, it then waits for all work on the devices,
-  /// without a limit.
+  /// Waits for at most `limit` until the calls have ended. Returns the position of a device where a
+  /// call has not ended. If the ends of some calls are unknown, it then waits for all work on the
+  /// devices, without a limit.
   ///
   /// Throws: device_error.
   [[nodiscard]] std::optional<std::size_t> settle(std::chrono::nanoseconds limit) {

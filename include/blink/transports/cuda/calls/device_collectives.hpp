@@ -39,8 +39,8 @@ concept device_communicator = requires(W& ranks, schedule const& source, typenam
 template <device_communicator Ranks>
 using device_tuning = basic_prepared_tuning<typename Ranks::prepared_type>;
 
-/// The plan that collectives of devices take: a schedule, a prepared schedule of the communicator,
-/// or a function of the size such as `device_tuning`.
+/// The source of the schedule of a collective of devices: a schedule, a prepared schedule of the
+/// communicator, or a chooser by size such as `device_tuning`.
 template <class S, class Ranks>
 concept device_schedule_source =
     std::same_as<std::remove_cvref_t<S>, schedule> ||
@@ -64,7 +64,7 @@ template <class Ranks, class Source>
   }
 }
 
-/// count: elements of the whole buffer, or of one block if the collective has blocks
+/// count: elements of the whole buffer, or of one segment if the collective has segments
 template <class Ranks, class Source>
 [[nodiscard]] auto choose_on(Ranks& ranks, Source&& trees, collective kind, std::size_t count,
                              std::size_t element_bytes) {
@@ -118,8 +118,8 @@ void reduce_on_devices(Ranks& ranks, Source&& trees, collective kind,
 ///
 /// buffers: by rank of this process, with the meaning that they have in the function of the same
 ///          name for communicators
-/// Throws:  precondition_error for an invalid plan or invalid buffers, before anything is launched;
-///          collective_error if an earlier call has failed; device_error.
+/// Throws:  precondition_error for an invalid schedule or invalid buffers, before anything is
+///          launched; collective_error if an earlier call has failed; device_error.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
           device_schedule_source<Ranks> Source>
 void all_reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
@@ -137,7 +137,7 @@ void reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& bu
   detail::reduce_on_devices<Chunks>(ranks, trees, collective::reduce, buffers, reducer, on);
 }
 
-/// Reduces blocks of `count` elements, one for each rank; each rank receives its own block.
+/// Reduces segments of `count` elements, one for each rank; each rank receives its own segment.
 ///
 /// Buffers, streams and errors are those of `all_reduce`.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
@@ -156,7 +156,7 @@ void broadcast(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const&
   detail::move_on_devices(ranks, trees, collective::broadcast, buffers, on);
 }
 
-/// Collects a block from each rank; every rank receives all blocks.
+/// Collects a segment from each rank; every rank receives all segments.
 ///
 /// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
@@ -165,7 +165,7 @@ void all_gather(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const
   detail::move_on_devices(ranks, trees, collective::all_gather, buffers, on);
 }
 
-/// Collects a block from each rank at the rank where the schedule's flows end.
+/// Collects a segment from each rank at the root, the rank where the schedule's trees end.
 ///
 /// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
@@ -174,7 +174,7 @@ void gather(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& bu
   detail::move_on_devices(ranks, trees, collective::gather, buffers, on);
 }
 
-/// Sends each rank its block of the root's buffer.
+/// Sends each rank its segment of the root's buffer.
 ///
 /// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
@@ -183,7 +183,7 @@ void scatter(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& b
   detail::move_on_devices(ranks, trees, collective::scatter, buffers, on);
 }
 
-/// Sends each rank a block of each other rank: a transposition of blocks.
+/// Sends a segment from each rank to each rank: a transposition of segments.
 ///
 /// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
@@ -192,7 +192,7 @@ void all_to_all(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const
   detail::move_on_devices(ranks, trees, collective::all_to_all, buffers, on);
 }
 
-/// Sends each rank's buffer to one other rank, as given by the schedule.
+/// Sends each rank's buffer to the rank to which the schedule's tree of this rank leads.
 ///
 /// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>

@@ -26,8 +26,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Launches the kernels of a communicator, whose blocks wait for those of other devices: all of
-/// them or none, in the order of `device_order`. Ends all of them if one has failed.
+/// Launches the kernels of a communicator, whose blocks wait for those of other devices: all
+/// kernels or none, in the order of `device_order`. Ends all kernels if one has failed.
 template <polled_runtime Devices>
 class device_launcher {
  public:

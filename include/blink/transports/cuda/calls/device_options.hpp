@@ -29,7 +29,7 @@ struct device_options {
   std::uint32_t threads = 0;                      ///< of a block; 0: the largest number for which
                                                   ///< all blocks run at once
   std::size_t memory_cap = std::size_t{1} << 30;  ///< bytes on each device
-  bool checks_places = true;  ///< true: each call asks the driver where its buffers lie
+  bool checks_places = true;  ///< true: each call asks the driver in whose memory its buffers are
   bool checks_calls = true;   ///< true: each call is compared with those of other processes
   /// Costs for choosing chunks that the schedule leaves open. Estimates until they are measured.
   pipeline_costs costs{4e-6, 2e10, 0};
@@ -41,7 +41,7 @@ struct device_options {
   memory_listener on_memory{};
 };
 
-/// Hash of the options that are the same in all processes of a communicator.
+/// Returns a hash of the options that are the same in all processes of a communicator.
 [[nodiscard]] inline std::uint64_t hash(device_options const& options) {
   detail::hash all;
   for (std::uint64_t const number :

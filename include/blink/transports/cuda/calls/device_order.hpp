@@ -32,9 +32,9 @@ class device_order {
   using stream = typename Devices::stream;
   using event = typename Devices::event;
 
-  /// The right to make a call on some devices. No other call on one of them is made meanwhile, but
-  /// calls on other devices are. That matters because a full stream may block this thread until
-  /// other threads of the host have made their calls.
+  /// The right to make a call on some devices. Meanwhile no other call on one of these devices is
+  /// made, but calls on other devices are. That matters because a full stream may block this thread
+  /// until other threads of the host have made their calls.
   class turn {
    public:
     /// Waits for the turns on any of these devices to end.

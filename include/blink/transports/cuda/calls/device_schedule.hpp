@@ -89,8 +89,8 @@ class device_schedule {
     return result;
   }
 
-  /// The parameters of a call along each tree. If they are too many for the argument of a kernel,
-  /// the caller puts them into the memory of the devices.
+  /// Returns the parameters of a call along each tree. If they are too many for the argument of a
+  /// kernel, the caller puts them into the memory of the devices.
   template <chunking Chunks>
   [[nodiscard]] std::vector<tree_call> trees_of_call(collective kind, std::size_t count,
                                                      block_range const* blocks,
@@ -171,7 +171,7 @@ class device_schedule {
     collective kind = collective::broadcast;
     std::vector<device_rank_report> ranks;
   };
-  /// The failed call along this schedule, if there is one. Pre: no call is running.
+  /// Returns the failed call along this schedule, if there is one. Pre: no call is running.
   [[nodiscard]] failed_call find_failure() {
     failed_call result;
     std::vector<std::vector<std::byte>> images;
@@ -208,7 +208,7 @@ class device_schedule {
   void read_back() {
     for (std::size_t k = 0; k < parts_.size(); ++k) (void)read_back(k);
   }
-  /// The traffic of each edge so far.
+  /// Returns the traffic of each edge so far.
   ///
   /// Pre: no call is running.
   [[nodiscard]] std::vector<edge_report> edges() {
@@ -231,7 +231,7 @@ class device_schedule {
   };
 
   // The address is fake: it only makes the tables give slots to the connections that need them.
-  // This class decides where the slots lie.
+  // This class decides where the slots are.
   [[nodiscard]] static connection_layout dealt_by_us(connection_layout layout) {
     layout.ranks_share = reinterpret_cast<void*>(std::uintptr_t{128});
     return layout;

@@ -19,8 +19,8 @@ struct device_rank_report {
   int rank = 0;
   bool has_tasks = false;   ///< in this call
   bool gave_up = false;     ///< true if a block on its device reached the deadline
-  bool is_inside = false;   ///< true if its last call is known not to have ended well
-  std::uint64_t calls = 0;  ///< begun with the same phases, or in the same channel
+  bool is_inside = false;   ///< true if its last call is known not to have ended with `ok`
+  std::uint64_t calls = 0;  ///< calls begun with the same phases, or in the same channel
   std::uint64_t count = 0;  ///< elements of the last call; for calls from kernels
   stall where{};            ///< in the last call
 };
@@ -33,7 +33,7 @@ struct device_rank_state {
   std::string absence{};   ///< the reason why it has not begun, if known
 };
 
-/// The state of each rank in the failed call. Ranks without a report have not begun.
+/// Returns the state of each rank in the failed call. Ranks without a report have not begun.
 [[nodiscard]] inline std::vector<device_rank_state> judge_ranks(
     rank_placement const& where, std::vector<device_rank_report> const& reports) {
   std::uint64_t newest = 0;
@@ -48,9 +48,9 @@ struct device_rank_state {
   return result;
 }
 
-/// The cause of a failed call, with the chain of waits that leads to it. The chain begins at a rank
-/// that reached the deadline and follows the peer that each rank waits for. It ends at a rank that
-/// has not begun, waits for no peer, or is already in the chain.
+/// Returns the cause of a failed call, with the chain of waits that leads to it. The chain begins
+/// at a rank that reached the deadline and follows the peer that each rank waits for. It ends at a
+/// rank that has not begun, waits for no peer, or is already in the chain.
 ///
 /// call: the call in words
 [[nodiscard]] inline collective_error describe_device_stall(

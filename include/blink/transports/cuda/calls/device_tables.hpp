@@ -26,10 +26,11 @@ namespace blink { inline namespace BLINK_ABI {
   return has_reduce_phase(kind) ? task_phases::both : task_phases::spreading;
 }
 
-/// The part of a schedule that the kernels of one device read and write, as one piece of its
-/// memory. It has all connections, the tasks of the device's ranks with their endpoints, the states
-/// of blocks, and room for the trees of a call. For shaped connections it also has their routes and
-/// the times of their messages. It is made as an image in memory of the host, and read back as one.
+/// The part of a schedule that the kernels of one device read and write, in one piece of the
+/// device's memory. It has all connections, the tasks of the device's ranks with their endpoints,
+/// the states of blocks, and room for the trees of a call. For shaped connections it also has their
+/// routes and the times of their messages. The host makes the tables as an image in its memory, and
+/// reads them back as one.
 ///
 /// Memory: the image; three times the tasks of each rank.
 class device_tables {
@@ -153,7 +154,8 @@ class device_tables {
       }
     }
   }
-  /// The device's rank at a position, as calls have left it; `now` is as in `read_back`.
+  /// Returns the state of the device's rank at a position after the calls so far; `now` is as in
+  /// `read_back`.
   [[nodiscard]] device_rank rank_in(std::vector<std::byte> const& now, std::size_t number) const {
     return from<device_rank>(now, ranks_at_ + number * sizeof(device_rank));
   }

@@ -14,13 +14,13 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Checks the buffers of some ranks in a call with blocks of any sizes; see `check_rank_buffers`.
+/// Checks the buffers of some ranks in a call with segments of any sizes; see `check_rank_buffers`.
 ///
 /// Returns: by rank of this process, the bytes that the call accesses from its buffers' addresses
 ///          on.
 /// Throws:  precondition_error that names the rank, for buffers that are null, not aligned, or
 ///          overlap otherwise than in place. Also for counts that differ from those of the ranks'
-///          blocks.
+///          segments.
 [[nodiscard]] inline std::vector<buffer_reach> check_rank_blocks(
     collective kind, rank_range const& which, unequal_blocks const& blocks,
     std::vector<buffer_use> const& use, std::vector<plain_buffers> const& buffers,

@@ -19,8 +19,8 @@ template <class T>
 struct rank_buffers {
   T const* input = nullptr;
   T* output = nullptr;
-  /// Elements of the buffer, or of one block, equal on all ranks. In a call with blocks of any
-  /// sizes: elements of the rank's own block.
+  /// Elements of the buffer, or of one segment, equal on all ranks. In a call with segments of any
+  /// sizes: elements of the rank's own segment.
   std::size_t count = 0;
 };
 

@@ -60,8 +60,8 @@ class ranks_on_devices {
   /// this order.
   [[nodiscard]] std::vector<int> const& devices() const { return where_.devices; }
   [[nodiscard]] device_options const& options() const { return options_; }
-  /// Shortens the limit of later waits for other processes: at the end of a failed communicator
-  /// they may not come.
+  /// Shortens the limit of later waits for other processes, which may not arrive at the end of a
+  /// failed communicator.
   void shorten_waits(std::chrono::nanoseconds to) {
     if (others_) others_->shorten_deadline(to);
   }
@@ -84,8 +84,8 @@ class ranks_on_devices {
                              found + ", expected memory of device " + std::to_string(device));
   }
 
-  /// Internal: checks the buffers of the ranks of this process, and where they are. Returns for
-  ///           each rank if input and output are in one place.
+  /// Internal: checks the buffers of the ranks of this process, and in whose memory they are.
+  ///           Returns for each rank if input and output are in one place.
   ///
   /// use, buffers: by rank of this process
   /// Throws:       precondition_error for invalid buffers
@@ -137,10 +137,10 @@ class ranks_on_devices {
     return owned_.emplace_back(driver_, budget_, device, use, what).get();
   }
 
-  /// The prepared form of a schedule; constructed if it is not among `known`.
+  /// Returns the prepared form of a schedule; constructs it if it is not among `known`.
   ///
-  /// layout: what the options leave open: do kernels access buffers of other ranks, and are links
-  ///         shaped?
+  /// layout: the fields that options do not set: if kernels access buffers of other ranks, and if
+  ///         links are shaped
   /// more:   further arguments of the prepared form's constructor
   /// Throws: precondition_error for another number of ranks; what that constructor throws.
   template <class Prepared, class... More>
@@ -160,10 +160,10 @@ class ranks_on_devices {
                                                           options_.costs, more...));
   }
 
-  /// Checks the schedule, the buffers, and where these are.
+  /// Checks the schedule, the buffers, and in whose memory these are.
   ///
   /// Returns: by rank of this process, the bytes of its input to copy before it is sent, because
-  ///          other ranks write to its place.
+  ///          other ranks write to the same memory.
   /// Throws:  precondition_error for an invalid call.
   [[nodiscard]] std::vector<std::size_t> check_call(
       prepared_schedule const& prepared, collective kind,
@@ -183,7 +183,7 @@ class ranks_on_devices {
     return result;
   }
 
-  /// The same for a call with blocks of any sizes.
+  /// The same for a call with segments of any sizes.
   void check_call_of_blocks(prepared_schedule const& prepared, collective kind,
                             detail::unequal_blocks const& blocks,
                             std::vector<detail::plain_buffers> const& buffers,

@@ -26,7 +26,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// The parameters of a tree for the calls of a channel; equal on all ranks and in all channels.
 struct channel_tree {
   tree_share share{};
-  std::size_t input_block = 0;  ///< the block of an input that the tree carries a part of
+  std::size_t input_block = 0;  ///< the segment of an input that the tree carries a part of
   std::size_t output_block = 0;
   std::size_t chunk_bytes = 1;  ///< chunk size of a call of the largest count
 };
@@ -49,8 +49,8 @@ struct alignas(64) channel_state {
   channel_refusal refusal = channel_refusal::none;
 };
 
-/// The channels of one device as kernels receive them: the common part of all its ranks and all
-/// calls. The numbers of messages, which increase from call to call, are in the tasks.
+/// The channels of one device in the form that kernels receive: the common part of all its ranks
+/// and all calls. The numbers of messages, which increase from call to call, are in the tasks.
 struct channel_table {
   device_rank* ranks = nullptr;  ///< ranks of the device; the tasks of each rank are listed channel
                                  ///< by channel
@@ -73,7 +73,7 @@ struct channel_table {
 };
 static_assert(std::is_trivially_copyable_v<channel_table>);
 
-/// Sets the fields of a task that depend on the call, for a block of `count` elements.
+/// Sets the fields of a task that depend on the call, for a segment of `count` elements.
 template <class T, connection_protocol Protocol, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void set_call(tree_task& here, channel_table const& all, std::size_t count) {
   constexpr element_sizes sizes = sizes_of<Reducer, T>();
@@ -99,7 +99,7 @@ BLINK_HOST_DEVICE void set_call(tree_task& here, channel_table const& all, std::
 ///
 /// The k-th call of a rank in a channel matches the k-th call of all other ranks there, in whatever
 /// kernels and launches they are. Data goes through slots, because peers do not reach the buffers.
-/// Buffers may lie anywhere in global memory that the group reads and writes, but not in shared
+/// Buffers may be anywhere in global memory that the group reads and writes, but not in shared
 /// memory of a block.
 template <class T, connection_protocol Protocol = whole_chunks>
 class rank_channels {
@@ -108,7 +108,7 @@ class rank_channels {
   BLINK_HOST_DEVICE rank_channels(channel_table const& all, std::uint32_t number)
       : all_(&all), number_(number) {}
 
-  /// The rank whose kernel this is.
+  /// The rank to which these channels belong.
   [[nodiscard]] BLINK_HOST_DEVICE int rank() const { return all_->ranks[number_].rank; }
   [[nodiscard]] BLINK_HOST_DEVICE int rank_count() const {
     return static_cast<int>(all_->rank_count);
@@ -120,14 +120,14 @@ class rank_channels {
 
   /// Runs the collective of the channels in one of them.
   ///
-  /// count:   elements of the buffer, or of a block if the collective has blocks; equal on all
+  /// count:   elements of the buffer, or of a segment if the collective has segments; equal on all
   ///          ranks. If counts differ, chunks do not arrive; packets may.
   /// Pre:     all threads of the group call together with equal arguments. No other group uses the
   ///          channel before a barrier of both groups, or the end of the kernel. Input and output
   ///          are the same place, are placed as the collective defines in place, or do not overlap.
   /// Post:    if `ok`, all threads see the result in the output, and no rank reads the input any
-  ///          more. Threads need no barrier of their own between their accesses to the buffers and
-  ///          the call, before or after it.
+  ///          more. Threads need no barrier between their accesses to the buffers and the call,
+  ///          before or after it.
   /// Returns: the same status to all threads. If it is not `ok`, no later call succeeds on any
   ///          rank. The kernel should end, and `wait` of the communicator throws the cause. Other
   ///          ranks may have returned `ok` from this call.

@@ -25,7 +25,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The numbers of blocks and threads of a kernel of the user's.
+/// The numbers of blocks and threads of a user's kernel.
 struct kernel_shape {
   std::uint32_t blocks = 1;  ///< of each rank; all of them run at once
   std::uint32_t threads =
@@ -57,7 +57,7 @@ struct channel_work {
   }
 };
 
-/// The call description that all processes compare when they launch such a kernel.
+/// Returns the call description that all processes compare when they launch such a kernel.
 template <class Work, device_runtime Devices>
 [[nodiscard]] call_description description_of_call(device_channels<Devices> const& channels,
                                                    kernel_shape const& shape) {
@@ -74,13 +74,14 @@ template <class Work, device_runtime Devices>
               std::string(detail::names_of<Work>())};
 }
 
-/// A kernel of the user's that fits on all devices of a process.
+/// A user's kernel that fits on all devices of a process.
 template <device_runtime Devices, class Work>
 class kernel_launch {
  public:
   /// kernels: by rank of this process
-  /// Throws:  precondition_error if there is not one for each rank, or if those of a device's ranks
-  ///          do not fit into an argument; also if not all blocks run at once; device_error.
+  /// Throws:  precondition_error if there is not one kernel for each rank, or if those of a
+  ///          device's ranks do not fit into an argument; precondition_error if not all blocks run
+  ///          at once; device_error.
   template <class Kernel>
   kernel_launch(Devices& driver, rank_placement const& where, device_options const& options,
                 std::vector<Kernel> const& kernels, kernel_shape const& shape)

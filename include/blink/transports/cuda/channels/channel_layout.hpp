@@ -32,7 +32,7 @@ namespace blink { inline namespace BLINK_ABI {
 struct channel_options {
   collective kind = collective::all_reduce;
   std::size_t most_count =
-      0;  ///< elements of a call: of the buffer, or of one block if the collective has blocks
+      0;  ///< elements of a call: of the buffer, or of one segment if the collective has segments
   std::uint32_t channels = 1;  ///< calls that may run at the same time
 };
 
@@ -82,8 +82,8 @@ class channel_layout {
   }
   /// True if the schedule keeps the order of ranks, so that reducers need not be commutative.
   [[nodiscard]] bool keeps_order() const { return reduces_in_order(plan_); }
-  /// The schedule with its trees repeated for each channel, channel by channel. The tasks of each
-  /// rank then have the same order.
+  /// Returns the schedule with its trees repeated for each channel, channel by channel. The tasks
+  /// of each rank then have the same order.
   [[nodiscard]] schedule repeated() const {
     schedule result = plan_;
     for (std::uint32_t channel = 1; channel < wanted_.channels; ++channel) {
@@ -92,7 +92,7 @@ class channel_layout {
     return result;
   }
 
-  /// The reason for a refused call, in words.
+  /// Returns the reason for a refused call, in words.
   [[nodiscard]] std::string describe(channel_state const& state) const {
     switch (state.refusal) {
       case channel_refusal::count:
@@ -169,7 +169,7 @@ class channel_layout {
                      elements.bytes, std::max(elements.bytes, connections_.slot_bytes));
     }
   }
-  // The same share in smaller numbers, because kernels compute with 64 bits.
+  // Returns the same share in smaller numbers, because kernels compute with 64 bits.
   [[nodiscard]] static tree_share in_lowest_terms(tree_share share) {
     auto const common =
         std::gcd(std::gcd(share.before, share.weight), std::gcd(share.total, share.heaviest));

@@ -35,7 +35,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// connections and tasks, and the state for calls from kernels.
 ///
 /// Memory: as `device_schedule` for that many trees, with slots for chunks of the largest call; a
-///         line for each rank and channel.
+///         cache line for each rank and channel.
 template <device_runtime Devices>
 class device_channels {
  public:
@@ -130,8 +130,8 @@ class device_channels {
     std::uint32_t channel = 0;
     std::vector<device_rank_report> ranks{};
   };
-  /// The failed call of a channel in which a rank reached the deadline, or otherwise of the first
-  /// failed channel.
+  /// Returns the failed call of a channel in which a rank reached the deadline, or otherwise of the
+  /// first failed channel.
   ///
   /// Pre: no kernel is running.
   [[nodiscard]] failed_call find_failure() {

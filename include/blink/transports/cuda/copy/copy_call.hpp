@@ -30,7 +30,7 @@ struct copy_call {
   Schedule const* along = nullptr;
   std::vector<detail::plain_buffers> buffers;  ///< by rank, from `first_rank` on
   int first_rank = 0;
-  std::vector<placed_task> receivers;  ///< by connection; empty if the receiver is not one of these
+  std::vector<placed_task> receivers;  ///< by connection; empty if the receiver is none of these
                                        ///< ranks
   element_sizes sizes;
   std::size_t element_bytes = 1;
@@ -84,13 +84,13 @@ struct copy_call {
     auto const& to = *receivers[connection].here;
     return is_copy(to) && to.writes_output;
   }
-  /// The place of a chunk at the receiver of a connection.
+  /// Returns the address of a chunk at the receiver of a connection.
   [[nodiscard]] void* destination(std::uint32_t connection, std::uint64_t chunk) const {
     auto const& to = receivers[connection];
     return is_delivered(connection) ? output(*to.here, to.rank, chunk)
                                     : along->inbox(connection, chunk);
   }
-  /// The place from which a task sends its chunk.
+  /// Returns the address from which a task sends its chunk.
   [[nodiscard]] void const* leaves_from(placed_task const& at, std::uint64_t chunk) const {
     auto const& here = *at.here;
     if (is_copy(here)) {
@@ -106,7 +106,7 @@ struct copy_call {
     return static_cast<std::size_t>(chunk_count(here, chunk)) *
            (end.is_partial ? sizes.connection : sizes.value);
   }
-  /// The combination of a chunk into the place that `leaves_from` returns.
+  /// Returns the step that combines a chunk at the address that `leaves_from` returns.
   ///
   /// Pre: the task is not a copy.
   [[nodiscard]] copy_step combining(placed_task const& at, std::uint64_t chunk) const {

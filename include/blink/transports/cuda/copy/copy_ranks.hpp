@@ -34,9 +34,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// another one, and only combining occupies multiprocessors. It suits large buffers best, above all
 /// buffers that are only copied, because each chunk costs a few calls of the driver in each step.
 ///
-/// Chunks are copies in streams, one stream for each pair of devices and direction. They go chunk
-/// by chunk in turn for all trees of the stream, so that trees share a link fairly. Streams wait
-/// for each other by events. A small kernel combines elements, in one stream for each rank.
+/// Chunks are copies in streams, one stream for each pair of devices and direction. Trees of a
+/// stream take turns, chunk by chunk, so that they share a link fairly. Streams wait for each other
+/// by events. A small kernel combines elements, in one stream for each rank.
 ///
 /// The copies are ordered with the streams of a call: they follow earlier work there, and later
 /// work follows them. Calls of one communicator follow each other. They may be captured into
@@ -79,9 +79,9 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
   }
 
   /// Waits until the work in these streams is done. `on` has one stream for each device, or none
-  /// for the default ones. There is no deadline. Copies wait only for streams, and other work in
-  /// these may take any time; a stream that is held up holds up all. To wait with a limit, record
-  /// events in the streams and poll them.
+  /// for the default ones. There is no deadline: copies wait only for streams, and other work in
+  /// the streams may take any time. A stream that is held up holds up the others. To wait with a
+  /// limit, record events in the streams and poll them.
   ///
   /// Throws: device_error if the driver reports an error, for instance of a failed copy.
   void wait(streams const& on = {}) {

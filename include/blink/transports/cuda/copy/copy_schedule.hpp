@@ -21,7 +21,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The tasks of all ranks in topological order: each task comes after its sources.
+/// Returns the tasks of all ranks in topological order: each task comes after its sources.
 ///
 /// Time: O(tasks + connections).
 [[nodiscard]] inline std::vector<placed_task> tasks_in_order(connection_tables const& tables,

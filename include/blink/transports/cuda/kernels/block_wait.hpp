@@ -16,7 +16,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// different devices are unrelated. If threads of the host stand in for a device, it is the clock
 /// of the host.
 ///
-/// Accuracy: a GPU updates it about every microsecond, some GPUs more often; it stands still
+/// Accuracy: a GPU updates it about every microsecond, some GPUs more often; it does not change
 ///           between two ticks.
 struct block_clock {
   [[nodiscard]] BLINK_HOST_DEVICE static std::uint64_t now() {

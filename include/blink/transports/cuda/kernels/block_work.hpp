@@ -18,7 +18,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// The work of one block of `walk_kernel`: usually one task of a rank.
 template <transport Transport, class T>
 struct block_work {
-  tree_task* here = nullptr;  ///< prepared by `prepared_schedule::set_call`
+  tree_task* here = nullptr;  ///< set for the call by `prepared_schedule::set_call`
   std::uint32_t task_count =
       1;  ///< consecutive tasks, walked in turns; with packets one after the other
   Transport transport{};

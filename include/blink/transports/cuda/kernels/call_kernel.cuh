@@ -17,8 +17,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A large argument of a kernel at an address that all threads of the block can use. All threads of
-/// the block call it.
+/// Returns a large argument of a kernel, at an address that all threads of the block can use. All
+/// threads of the block call it.
 ///
 /// nvcc uses the argument where it is (`BLINK_KERNEL_CONSTANT`). clang cannot take the address of
 /// an argument and would copy it to local memory of each thread. With clang the block copies it
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(most_block_threads, 1)
   run_block<Transport, T, Protocol>(thread_block{}, kernel_argument(call), blockIdx.x, reduce);
 }
 
-/// The address of `call_kernel`. It is a separate function so that one translation unit can hold
-/// the kernel and others launch it: `BLINK_DECLARE_CALL_KERNEL`.
+/// Returns the address of `call_kernel`. It is a separate function so that one translation unit can
+/// hold the kernel and others launch it: `BLINK_DECLARE_CALL_KERNEL`.
 template <transport Transport, class T, reducer_for<T> Reducer,
           connection_protocol Protocol = whole_chunks>
 void const* call_kernel_address() {
@@ -65,8 +65,8 @@ void const* call_kernel_address() {
 }}  // namespace blink::BLINK_ABI
 
 /// `BLINK_DECLARE_CALL_KERNEL(Transport, T, Reducer);` in a header: the kernel is compiled
-/// elsewhere. The kernel of packets is another one, `(slot_peer_transport, T, Reducer,
-/// small_packets)`, whatever the communicator's transport.
+/// elsewhere. The kernel of packets is `(slot_peer_transport, T, Reducer, small_packets)`, whatever
+/// the communicator's transport.
 #define BLINK_DECLARE_CALL_KERNEL(...) \
   extern template void const* blink::call_kernel_address<__VA_ARGS__>()
 /// `BLINK_DEFINE_CALL_KERNEL(Transport, T, Reducer);` in one source: the kernel is compiled here.

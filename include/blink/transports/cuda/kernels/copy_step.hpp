@@ -14,7 +14,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The combination of one chunk of one task, from slots of its own device into memory of that
+/// The combination of one chunk of one task, from slots of its device into memory of the same
 /// device. If copy engines carry the data, this is the only work of kernels. Streams guarantee that
 /// all sources have arrived and that the destination is free.
 struct copy_step {

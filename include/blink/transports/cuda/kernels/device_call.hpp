@@ -39,7 +39,7 @@ struct device_rank {
   int rank = 0;
   tree_task* tasks[3] = {};  ///< by `task_phases`
   std::uint32_t task_count[3] = {};
-  std::uint64_t calls[3] = {};  ///< begun so far; identifies ranks that do not come
+  std::uint64_t calls[3] = {};  ///< begun so far; identifies ranks that do not enter a call
 };
 
 /// The end of a block's last failed call.
@@ -88,8 +88,8 @@ struct block_share {
   std::uint32_t count = 0;
 };
 
-/// The tasks of block number `block` of a device. The tasks of each rank are dealt out in rows of
-/// `tasks_per_block`, rank by rank. Empty for blocks after the last one.
+/// Returns the tasks of block number `block` of a device. Each block gets `tasks_per_block`
+/// consecutive tasks of one rank, rank by rank. Empty for blocks after the last one.
 [[nodiscard]] BLINK_HOST_DEVICE inline block_share share_of_block(device_call const& call,
                                                                   std::uint32_t block) {
   auto const list = static_cast<std::uint32_t>(call.phases);
@@ -122,8 +122,8 @@ BLINK_HOST_DEVICE inline void set_call(tree_task& here, device_call const& call,
   choose_transfer_modes(here, reaches, call.reduces, sizes);
 }
 
-/// One rank's handle to its peers in a call. `Transport` is one of `peer_memory.hpp`, or a shaped
-/// one.
+/// Returns one rank's handle to its peers in a call. `Transport` is one of `peer_memory.hpp`, or a
+/// shaped one.
 template <transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE Transport link_of(device_call const& call, int rank) {
   Transport transport{};

@@ -23,7 +23,7 @@ struct placed_task {
 
 namespace detail {
 
-/// The layout of tables whose slots are made elsewhere.
+/// Returns the layout of tables whose slots another class makes.
 [[nodiscard]] inline connection_layout without_slots(connection_layout layout) {
   layout.reaches = false;
   layout.ranks_share =

@@ -38,14 +38,15 @@ __global__ void __launch_bounds__(most_block_threads, 1)
   walk_part<Protocol>(warps<Warps>{}, blockIdx.x, work, work_count, deadline_nanoseconds, reduce);
 }
 
-/// The address of `walk_kernel` for `cudaLaunchCooperativeKernel`. It is a separate function so
-/// that one translation unit can hold the kernel and others launch it (see the macros below).
+/// Returns the address of `walk_kernel` for `cudaLaunchCooperativeKernel`. It is a separate
+/// function so that one translation unit can hold the kernel and others launch it (see the macros
+/// below).
 template <transport Transport, class T, reducer_for<T> Reducer,
           connection_protocol Protocol = whole_chunks>
 void const* walk_kernel_address() {
   return reinterpret_cast<void const*>(&walk_kernel<Transport, T, Reducer, Protocol>);
 }
-/// The address of `walk_warps_kernel`.
+/// Returns the address of `walk_warps_kernel`.
 template <std::uint32_t Warps, transport Transport, class T, reducer_for<T> Reducer,
           connection_protocol Protocol = whole_chunks>
 void const* walk_warps_kernel_address() {

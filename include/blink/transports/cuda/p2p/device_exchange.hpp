@@ -110,9 +110,9 @@ class listed_pieces {
 
 }  // namespace detail
 
-/// Runs the sends and receives that all ranks list, all at once, so that no order of them can
-/// deadlock. The k-th piece that a rank sends to another matches the k-th piece that the other
-/// receives from it. All first pieces cross in one call, all second ones in the next.
+/// Runs the sends and receives that all ranks list, all at once. No order of the list can deadlock.
+/// The k-th piece that a rank sends to another matches the k-th piece that the other receives from
+/// it. All first pieces move in one call, all second pieces in the next.
 ///
 /// trees:  carries an all-to-all
 /// list:   by rank, all of this process; in bytes of any types
@@ -167,8 +167,8 @@ concept pairing_communicator =
 
 /// Runs the sends and receives without a schedule, for ranks of any processes, as
 /// `Ranks::send_and_receive` does. For devices of one host, copy engines copy pieces within this
-/// process. Other pieces go over connections between their two ranks, which are the only ones that
-/// call (`prepare_pairs` comes first). Over NCCL all pieces go as one group.
+/// process. Other pieces go over connections between their two ranks; only these ranks need to
+/// call, after `prepare_pairs`. Over NCCL all pieces go as one group.
 ///
 /// list:   by rank of this process
 /// Throws: as above, but not for disagreements between ranks of different processes; what

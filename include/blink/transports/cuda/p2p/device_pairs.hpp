@@ -204,7 +204,7 @@ class device_pairs {
     return reinterpret_cast<pair_end*>(memory_.own(position) + layout_.bytes_at(place(position)));
   }
 
-  // Afterwards all processes know which devices open the memory of which others.
+  // Exchanges which devices open the memory of which others, so that all processes know.
   void report_who_reaches() {
     static_assert(device_call::most_ranks <= 64, "places are bits of a word");
     std::array<std::uint64_t, device_call::most_ranks> own{};

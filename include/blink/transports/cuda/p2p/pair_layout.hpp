@@ -22,7 +22,7 @@ struct pair_options {
 };
 
 /// The places of the connections between ranks of different processes: `ways` for each ordered
-/// pair, on the device of the receiver. All processes compute the same.
+/// pair, on the device of the receiver. All processes compute the same layout.
 class pair_layout {
  public:
   /// One end of a connection.
@@ -109,7 +109,7 @@ class pair_layout {
     return first_end_[number(static_cast<std::size_t>(sender), static_cast<std::size_t>(receiver),
                              sends)];
   }
-  /// The bytes of a piece that go along each of its ways but the last one. Long pieces use all
+  /// Returns the bytes of a piece that go along each of its ways but the last. Long pieces use all
   /// ways.
   [[nodiscard]] std::size_t part_bytes(std::size_t whole) const {
     std::size_t const parts = std::clamp<std::size_t>(whole / least_part, 1, ways_);

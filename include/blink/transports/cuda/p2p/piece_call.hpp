@@ -37,8 +37,8 @@ struct piece_part {
       0;  ///< the next part on the same connection; 0: none, because part 0 is always a first one
 };
 
-/// Bytes of a message of a part: whole slots for long parts, a quarter of the part for short ones,
-/// so that messages overlap. Both ends compute the same.
+/// Returns the bytes of a message of a part: whole slots for long parts, a quarter of the part for
+/// short ones, so that messages overlap. Both ends compute the same.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint64_t message_bytes(std::uint64_t part_bytes,
                                                                       std::uint64_t slot_bytes) {
   constexpr std::uint64_t least = 1 << 14, line = 128;
@@ -54,7 +54,7 @@ struct alignas(128) pair_end {
   endpoint end{};
   tree_task work{};  ///< the present part
   pair_head* head = nullptr;
-  bool judges = false;  ///< true if it is the first of its pair, on which each piece has a message
+  bool judges = false;  ///< true if it is the first of its pair; each piece has a message on it
 
   std::byte* data = nullptr;
   std::uint64_t whole = 0;
@@ -65,8 +65,8 @@ struct alignas(128) pair_end {
 };
 static_assert(std::is_trivially_copyable_v<pair_end>);
 
-/// The sends and receives of one batch on one device as its blocks receive them. It is passed by
-/// value, so that each replay of a CUDA graph does the same.
+/// The sends and receives of one batch on one device, in the form that its blocks receive. It is
+/// passed by value, so that each replay of a CUDA graph does the same.
 struct piece_call {
   static constexpr std::uint32_t most_parts = 96;  // below the 4 KiB limit of arguments
 
@@ -102,8 +102,8 @@ namespace detail {
   return transport;
 }
 
-/// Opens a part. A piece without bytes also has one message: it takes its turn, and its size is
-/// compared.
+/// Opens a part. A piece without bytes also has one message, which takes its turn and compares the
+/// sizes.
 BLINK_HOST_DEVICE inline void open_part(pair_end& here, piece_call const& call,
                                         piece_part const& part) {
   here.data = part.data;
@@ -127,7 +127,7 @@ BLINK_HOST_DEVICE inline bool advance(pair_end& here, piece_call const& call) {
   return true;
 }
 
-/// True if a piece of another size than expected has come. In that case both sizes are reported.
+/// True if a piece of another size than expected has arrived. In that case both sizes are reported.
 BLINK_HOST_DEVICE inline bool refuses(pair_end& here, piece_call const& call) {
   if (!here.judges || here.end.sends || !here.is_open || here.work.done == here.work.chunks) {
     return false;

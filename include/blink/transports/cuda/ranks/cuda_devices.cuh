@@ -84,7 +84,7 @@ class cuda_devices {
     (void)cudaGetLastError();
     return result == cudaSuccess ? count : 0;
   }
-  /// The reason of the driver for there being no device.
+  /// The driver's reason why there is no device.
   [[nodiscard]] static std::string why_none() {
     int count = 0;
     cudaError_t const result = cudaGetDeviceCount(&count);
@@ -154,7 +154,7 @@ class cuda_devices {
   /// process namespaces. It covers memory of `cudaMalloc`, but no virtual memory management and no
   /// stream's pool.
   using memory_name = cudaIpcMemHandle_t;
-  /// Smaller allocations may lie in one piece, which is shared as a whole.
+  /// Smaller allocations may be in one piece of memory, which is shared as a whole.
   static std::size_t sharing_granularity() { return std::size_t{2} << 20; }
   memory_name export_memory(int device, void* memory) {
     detail::current_device const here(device);
@@ -340,7 +340,7 @@ class cuda_devices {
   }
 
   // While a stream of this thread is captured in the strict mode, CUDA also refuses calls that do
-  // not touch the stream. The thread has to relax its mode first.
+  // not touch the stream. The thread must relax its mode first.
   class relaxed_capture {
    public:
     relaxed_capture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }

@@ -35,12 +35,12 @@ void run_blocks_on_devices(Ranks& ranks, Source&& trees, collective kind,
 
 }  // namespace detail
 
-/// Collects a block of any size from each rank; every rank receives all of them.
+/// Collects a segment of any size from each rank; every rank receives all segments.
 ///
 /// buffers: by rank of this process, with the meaning that they have in the function of the same
-///          name for communicators; `count` is that of the rank's block
-/// blocks:  by rank, the place of its block in the outputs; they do not overlap and are the same in
-///          all processes
+///          name for communicators; `count` is that of the rank's segment
+/// blocks:  by rank, the place of its segment in the outputs; they do not overlap and are the same
+///          in all processes
 /// Throws:  as `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void all_gather_v(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
@@ -49,9 +49,9 @@ void all_gather_v(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> con
       ranks, trees, collective::all_gather, buffers, blocks, detail::no_reducer{}, on);
 }
 
-/// Reduces blocks of any sizes, one for each rank; each rank receives its own block.
+/// Reduces segments of any sizes, one for each rank; each rank receives its own segment.
 ///
-/// blocks: by rank, the place of its block in the inputs
+/// blocks: by rank, the place of its segment in the inputs
 /// Throws: as `all_reduce`.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
           device_schedule_source<Ranks> Source>

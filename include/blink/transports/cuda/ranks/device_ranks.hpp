@@ -61,7 +61,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// Several processes: each has a communicator, and calls take the buffers of its own ranks. All
 /// processes make, prepare, recover and end their communicators together, and make the same calls
 /// in the same order. A call does not wait for the calls of other processes. It is compared with
-/// the calls that those have already made.
+/// the calls that they have already made.
 ///
 /// Calls may be captured into CUDA graphs and replayed, because state that changes from call to
 /// call is in memory of the devices. All streams of a captured call belong to the same graph.
@@ -99,7 +99,8 @@ class basic_device_ranks
   ///
   /// all:    the bootstrap through which the processes find each other; may end after construction
   /// Throws: as above, on all processes if one refuses; precondition_error if the processes are on
-  ///         several hosts or have different options; collective_error if a process does not come.
+  ///         several hosts or have different options; collective_error if a process does not
+  ///         arrive.
   template <process_bootstrap Bootstrap>
     requires sharing_runtime<Devices>
   basic_device_ranks(Devices& driver, device_options const& options, Bootstrap& all)
@@ -179,8 +180,8 @@ class basic_device_ranks
     throw_if_failed();
     for (auto const& one : pieces) check_piece(one);
     auto const& all = this->expect_streams(on);
-    // The copies are part of the order of calls, so that no stream that waits for another call
-    // comes between.
+    // The copies are part of the order of calls, so that no stream that waits for another call gets
+    // between them.
     std::vector<bool> has_copies(all.size(), false);
     for (auto const& one : copies) {
       has_copies[where_.position_of(one.sender)] = has_copies[where_.position_of(one.receiver)] =
@@ -230,7 +231,7 @@ class basic_device_ranks
   /// Waits after a failure until no call runs, and resets the communicator. Work behind the failed
   /// call in the streams has moved nothing.
   ///
-  /// Throws: collective_error if a process has died, has left, or does not come. Also if a call
+  /// Throws: collective_error if a process has died, has left, or does not arrive. Also if a call
   ///         here does not end before the deadline because its stream is held up; the other
   ///         processes throw precondition_error then. The limit is half of the deadline with other
   ///         processes, and none if calls were captured. After an exception nothing has changed,
@@ -405,7 +406,7 @@ class basic_device_ranks
     launcher_.run(all, [](std::size_t) { return true; }, prepare, launch);
   }
 
-  // The time that streams have to reach their end after a failure.
+  // The time within which streams must reach their end after a failure.
   [[nodiscard]] std::chrono::nanoseconds grace() const {
     return std::min<std::chrono::nanoseconds>(this->wait_policy() / 2, std::chrono::seconds(1));
   }

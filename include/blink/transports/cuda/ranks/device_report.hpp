@@ -47,7 +47,7 @@ struct device_process_report {
   }
 };
 
-/// The first report of a failed kernel, because other processes may be in other calls.
+/// Returns the first report of a failed kernel, because other processes may be in other calls.
 ///
 /// Pre: there is a report.
 [[nodiscard]] inline device_process_report const& call_reported_of(
@@ -69,7 +69,7 @@ struct ranks_reported_of {
   std::vector<device_rank_report> all{};
   std::uint64_t newest = 0;  ///< the most calls that one of them has begun
 };
-/// The ranks that report of `call`, out of the reports of all processes.
+/// Returns the reports of the ranks about `call`, out of the reports of all processes.
 [[nodiscard]] inline ranks_reported_of ranks_in(device_process_report const& call,
                                                 std::vector<device_process_report> const& reports) {
   ranks_reported_of result;
@@ -89,8 +89,8 @@ struct ranks_reported_of {
   auto const ranks = ranks_in(call, reports);
   auto result = judge_ranks(where, ranks.all);
   if (call.channel < 0) return result;
-  // A process whose kernels have all ended well reports nothing, so a kernel may have come and
-  // gone.
+  // A process whose kernels have all ended well reports nothing, so a kernel may have begun and
+  // ended.
   for (auto& state : result) state.absence = "its kernel has not made this call";
   for (auto const& each : ranks.all) {
     auto& state = result[static_cast<std::size_t>(each.rank)];
@@ -108,8 +108,8 @@ struct ranks_reported_of {
   return result;
 }
 
-/// Two ranks that have begun a call from their kernels with different counts, if there are such
-/// ranks.
+/// Returns the error about two ranks that have begun a call from their kernels with different
+/// counts, if there are such ranks.
 [[nodiscard]] inline std::optional<collective_error> find_unlike_counts(
     rank_placement const& where, std::vector<device_process_report> const& reports) {
   auto const& call = call_reported_of(reports);
@@ -126,7 +126,7 @@ struct ranks_reported_of {
   return std::nullopt;
 }
 
-/// The error that all reports of a failed call amount to.
+/// Returns the error that follows from all reports of a failed call.
 [[nodiscard]] inline collective_error describe_reports(
     rank_placement const& where, std::vector<device_process_report> const& reports,
     std::vector<device_rank_state> const& states, double deadline_seconds) {
@@ -134,8 +134,8 @@ struct ranks_reported_of {
   return describe_device_stall(where, call_reported_of(reports).call(), states, deadline_seconds);
 }
 
-/// The cause of a failed call of several processes: the first failure that one of them has found,
-/// or else the result of all reports.
+/// Returns the cause of a failed call of several processes: the first failure that one of them has
+/// found, or else the result of all reports.
 ///
 /// Waits for the reports of the other processes, but no longer than a second or a deadline: a
 /// process need not look at its devices.

@@ -109,8 +109,8 @@ class protocol_schedules {
     each([](auto& one) { one.restart(); });
   }
 
-  /// The traffic of each edge so far, as chunks and as packets. Waiting times are known for chunks
-  /// alone.
+  /// Returns the traffic of each edge so far, as chunks and as packets. Waiting times are known
+  /// only for chunks.
   ///
   /// Pre: no call is running.
   [[nodiscard]] std::vector<edge_report> edges() {
@@ -137,13 +137,13 @@ class protocol_schedules {
                                                       // carries
 };
 
-/// A schedule with each tree repeated `ways` times, each with an equal part of the tree's share.
-/// There are that many times more tasks, so that more blocks move the data. One block does not
-/// saturate a link between GPUs, or the memory of one.
+/// Returns a schedule with each tree repeated `ways` times, each with an equal part of the tree's
+/// share. There are `ways` times as many tasks, so that more blocks move the data. One block does
+/// not saturate a link between GPUs, or the memory of one.
 ///
 /// Pre:  ways >= 1; the weights sum to less than 2^63.
-/// Post: every link carries the same load as before; shares differ from those before by rounding to
-///       lines.
+/// Post: every link carries the same load as before; shares differ from those before only by
+///       rounding to cache lines.
 [[nodiscard]] inline schedule replicate_trees(schedule const& source, int ways) {
   expects(ways >= 1, "replicate_trees: ways is 0 or less, expected >= 1");
   schedule result = source;

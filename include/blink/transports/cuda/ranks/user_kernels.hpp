@@ -36,11 +36,11 @@ class user_kernels : public call_validation<Ranks, Devices> {
   /// processes call it together. The communicator owns the channels until its end. Shaped links are
   /// not supported.
   ///
-  /// Protocol: how connections carry data. Packets suit small calls: the share of each tree has to
+  /// Protocol: how connections carry data. Packets suit small calls: the share of each tree must
   ///           fit into its window.
-  /// Throws: precondition_error if the schedule does not carry the collective, has another number
-  ///         of ranks, or joins devices that do not reach each other; for options that are out of
-  ///         range or differ between processes; resource_error if it needs more than the cap.
+  /// Throws:   precondition_error if the schedule does not carry the collective, has another number
+  ///           of ranks, or joins devices that do not reach each other; for options that are out of
+  ///           range or differ between processes; resource_error if it needs more than the cap.
   template <class T, connection_protocol Protocol = whole_chunks>
   [[nodiscard]] prepared_channels<Devices, T, Protocol> prepare_channels(
       schedule const& source, channel_options const& wanted) {
@@ -56,9 +56,9 @@ class user_kernels : public call_validation<Ranks, Devices> {
     return prepared_channels<Devices, T, Protocol>(*made);
   }
 
-  /// Launches a kernel of the user's on all devices, whose blocks call the collective of the
-  /// channels. The launch is part of the order of calls and may be captured. Like a call it ends by
-  /// the deadline and by `abort`.
+  /// Launches a user's kernel on all devices; its blocks call the collective of the channels. The
+  /// launch is part of the order of calls and may be captured. Like a call it ends by the deadline
+  /// and by `abort`.
   ///
   /// kernels: by rank of this process. All threads of each block call `kernel(group, channels,
   ///          block)` with `rank_channels<T, Protocol>`. The members of a rank's kernel are its

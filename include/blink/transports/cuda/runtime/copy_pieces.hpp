@@ -30,8 +30,8 @@ struct piece_copy {
 };
 
 /// Copies pieces between ranks of this process by copy engines, each piece in the stream of its
-/// sender. The copies follow the earlier work in the streams of both ranks, and later work there
-/// follows the copies.
+/// sender. The copies run after the earlier work in the streams of both ranks, and before later
+/// work there.
 ///
 /// on:     by position in `where.devices`
 /// Time:   one call of the driver for each piece, two events for each device of `where`.

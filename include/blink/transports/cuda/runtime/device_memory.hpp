@@ -21,15 +21,16 @@ struct device_memory_use {
   [[nodiscard]] std::size_t total() const { return tables + connections + scratch; }
 };
 
-/// Text of the form "30 bytes (tables 10 bytes, counters and slots 10 bytes, scratch 10 bytes)".
+/// Returns text of the form "30 bytes (tables 10 bytes, counters and slots 10 bytes, scratch 10
+/// bytes)".
 [[nodiscard]] inline std::string to_text(device_memory_use const& use) {
   auto const in = [](std::size_t bytes) { return std::to_string(bytes) + " bytes"; };
   return in(use.total()) + " (tables " + in(use.tables) + ", counters and slots " +
          in(use.connections) + ", scratch " + in(use.scratch) + ")";
 }
 
-/// Called before the driver is asked to allocate; `what` describes the allocation. It may throw to
-/// refuse it.
+/// A function that is called before the driver allocates; `what` describes the allocation. It may
+/// throw to refuse the allocation.
 using memory_listener = std::function<void(std::string const& what)>;
 
 /// Counts the allocations of a communicator on each device, and refuses those above a cap before
@@ -85,7 +86,7 @@ class device_memory_budget {
   std::map<int, device_memory_use> held_;
 };
 
-/// The bytes held and the cap, one line for each device.
+/// Returns the bytes held and the cap, one line for each device.
 [[nodiscard]] inline std::string to_text(device_memory_budget const& budget) {
   std::string result;
   for (auto const& [device, use] : budget.held()) {

@@ -40,7 +40,7 @@ struct capture_state {
 /// Semantics beyond the syntax, besides those of the functions of CUDA's runtime with the same
 /// names:
 /// - `write`, `read` and `clear` return when they are done. They do not wait for work in the user's
-///   streams, so not for kernels that wait for each other. They may be called while a stream is
+///   streams, such as kernels that wait for each other. They may be called while a stream is
 ///   captured.
 /// - `allocate` is aligned to 256 bytes. `allocate_pinned` returns memory of the host that devices
 ///   reach.

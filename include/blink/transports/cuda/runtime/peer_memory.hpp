@@ -98,7 +98,7 @@ struct reaching_peer_transport : slot_peer_transport {
 static_assert(reaching_transport<reaching_peer_transport>);
 
 /// Transport between virtual ranks on one GPU, whose connections are as slow as the physical links
-/// that they stand for. It is the counterpart of `shaped_transport` for threads, to test a plan on
+/// that they represent. It is the counterpart of `shaped_transport` for threads, to test a plan on
 /// a single GPU. Messages go through slots. The sender stamps each message with its time of arrival
 /// (see `stamp_message`) and continues; the receiver waits for that time.
 ///

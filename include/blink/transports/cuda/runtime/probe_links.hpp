@@ -27,8 +27,8 @@ namespace blink { inline namespace BLINK_ABI {
 struct link_probe {
   int from = 0;  ///< rank: position in the list of devices
   int to = 0;
-  bool reaches = false;         ///< true if the driver allows it
-  bool arrives = false;         ///< true if data written by copies and by kernels was found there
+  bool reaches = false;  ///< true if the driver allows it
+  bool arrives = false;  ///< true if data written by copies and by kernels was read back there
   double bytes_per_second = 0;  ///< of copies
 };
 
@@ -116,10 +116,10 @@ template <device_runtime Devices>
   return result;
 }
 
-/// The machine without the routes that lose data in one of the directions. One direction is enough,
-/// because flags and credits go the other way. If such a route is a direct link, that link is
-/// removed. If it leads over switches or processors, one of its links is removed: the one that the
-/// fewest other routes use (see `without_routes`).
+/// Returns the machine without the routes that lose data in one direction or both. One direction is
+/// enough, because flags and credits go the other way. If such a route is a direct link, that link
+/// is removed. If it leads over switches or processors, one of its links is removed: the one that
+/// the fewest other routes use (see `without_routes`).
 ///
 /// Copy engines go through memory of the host if the driver refuses a route (`reaches`). For copy
 /// engines, leave such probes out.

@@ -74,7 +74,7 @@ struct rank_placement {
     return static_cast<std::size_t>(place_of[static_cast<std::size_t>(rank)] - first_place);
   }
 
-  /// "rank 2 (device 1)", or "rank 2 (process 1, device 1)" if there are several processes.
+  /// Returns "rank 2 (device 1)", or "rank 2 (process 1, device 1)" if there are several processes.
   [[nodiscard]] std::string name(int rank) const {
     auto const& where = of_rank(rank);
     std::string const owner =

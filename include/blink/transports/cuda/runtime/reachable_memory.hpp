@@ -22,8 +22,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// within this process, by its exported name from other processes.
 ///
 /// All processes destroy it together, and memory is released once no process has it open. That is
-/// unknown if a process has died, does not come, or has streams that do not end. Then the memory is
-/// kept until this process ends.
+/// unknown if a process has died, does not arrive, or has streams that do not end. Then the memory
+/// is kept until this process ends.
 template <device_runtime Devices>
 class reachable_memory {
  public:
@@ -35,7 +35,7 @@ class reachable_memory {
   /// what:   the name of the allocation, for errors
   /// Throws: on all processes if one of them may not or cannot allocate: resource_error or
   ///         device_error there, precondition_error on the others; collective_error if a process
-  ///         does not come.
+  ///         does not arrive.
   reachable_memory(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                    host_processes* others, std::vector<device_memory_use> use,
                    std::string const& what)

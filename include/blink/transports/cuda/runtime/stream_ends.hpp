@@ -32,7 +32,7 @@ class polling_pause {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Polls until `is_over()`. Returns false if that was not the case before `end`.
+/// Polls until `is_over()`. Returns false if `end` comes first.
 template <class IsOver>
 [[nodiscard]] bool poll_until(std::chrono::steady_clock::time_point end, IsOver const& is_over) {
   for (polling_pause const pause; !is_over(); pause()) {
@@ -73,7 +73,8 @@ class stream_ends {
     driver_.record(devices_[position], ends_[position].get(), on);
   }
 
-  /// The position of a device whose stream has not reached its point.
+  /// Returns the position of a device whose stream has not reached its point; nullopt if there is
+  /// none.
   ///
   /// Throws: device_error.
   [[nodiscard]] std::optional<std::size_t> find_open() const {

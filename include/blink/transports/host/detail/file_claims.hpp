@@ -29,7 +29,8 @@ class file_claims {
     return all;
   }
 
-  /// Locks a byte. Returns 0, or the error: EAGAIN if a process has it, including this one.
+  /// Locks a byte. Returns 0, or the error: EAGAIN if a process, which may be this one, has locked
+  /// it.
   [[nodiscard]] int claim(int file, off_t byte) {
     std::lock_guard const lock(access_);
     struct stat known{};
@@ -43,8 +44,8 @@ class file_claims {
     at->bytes.push_back(byte);
     return 0;
   }
-  /// Unlocks a byte, and closes descriptors that wait for that. Pre: this process, or its parent
-  /// before a fork, has locked it.
+  /// Unlocks a byte. If it was the last one of its file, closes descriptors that wait for that.
+  /// Pre: this process, or its parent before a fork, has locked it.
   void release(int file, off_t byte) {
     std::lock_guard const lock(access_);
     static_cast<void>(set(file, byte, F_UNLCK));
@@ -56,7 +57,7 @@ class file_claims {
     for (int const waiting : at->given_up) ::close(waiting);
     files_.erase(at);
   }
-  /// Closes a descriptor, now or once this process has no byte of its file any more.
+  /// Closes a descriptor, now or once this process has no byte of its file locked.
   void close(int file) {
     std::lock_guard const lock(access_);
     struct stat known{};
@@ -83,7 +84,7 @@ class file_claims {
     dev_t device;
     ino_t number;
     std::vector<off_t> bytes;   // that are locked, at least one
-    std::vector<int> given_up;  // descriptors
+    std::vector<int> given_up;  // descriptors to close once no byte is locked
   };
 
   file_claims() = default;

@@ -15,7 +15,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Encodes a stall as one word, so that peers read it whole; never 0. Peer and tree have 15 bits,
+/// Returns a stall as one word, so that peers read it whole; never 0. Peer and tree have 15 bits,
 /// the chunk 32.
 [[nodiscard]] inline std::uint64_t encode_stall(stall const& where) {
   auto const bits = [](long long number, int count) {  // -1 as 0
@@ -24,7 +24,7 @@ namespace blink { inline namespace BLINK_ABI {
   return std::uint64_t{1} << 63 | (where.sends ? std::uint64_t{1} << 62 : 0) |
          bits(where.peer, 15) << 47 | bits(where.tree, 15) << 32 | bits(where.chunk, 32);
 }
-/// Decodes a stall. 0 means none. The kind and the number of chunks are lost.
+/// Returns the stall of such a word. 0 means none. The kind and the number of chunks are lost.
 [[nodiscard]] inline reported_stall decode_stall(std::uint64_t word) {
   if (word == 0) return {};
   auto const number = [&](int shift, int count) {
@@ -42,17 +42,17 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The times of moving chunks of one rank, which its peers read in the next call: of the last calls
-/// with an even and with an odd number. All bytes 0 at first.
+/// The times that one rank took to move chunks, in its last calls with an even and with an odd
+/// number. Its peers read them in the next call. All bytes are 0 at first.
 struct published_times {
   std::array<std::atomic<std::uint64_t>, 2> of_calls;
 
-  /// Publishes a time; called by the rank in its call of that number.
+  /// Publishes the time of a call. The rank calls it in the call of that number.
   void report(std::uint64_t call, std::uint64_t nanoseconds) {
     std::uint64_t const reported = nanoseconds < most ? nanoseconds : most;
     of_calls[call % 2].store(reported << call_bits | call % calls, std::memory_order_release);
   }
-  /// Nanoseconds; 0 if the rank has published nothing for that call.
+  /// Returns the time of a call in nanoseconds; 0 if the rank has published nothing for it.
   ///
   /// Pre: the rank has not entered the call two later.
   [[nodiscard]] std::uint64_t of(std::uint64_t call) const {
@@ -99,16 +99,16 @@ struct alignas(128) rank_state {
   // entries, because peers may be fetching those cache lines.
   alignas(128) std::atomic<std::uint32_t> is_inside;  // a `shared_state::place_in_call`
   std::atomic<std::uint32_t> is_gone;
-  std::atomic<std::uint32_t> doorbell;  // changes when a sleeping rank has to wake up
+  std::atomic<std::uint32_t> doorbell;  // changes when a sleeping rank must wake
   std::atomic<std::uint32_t> is_asleep;
-  std::atomic<std::uint32_t> asks;       // asks for the remaining ranks
+  std::atomic<std::uint32_t> asks;       // 1 once the rank has called shrink
   std::atomic<std::uint64_t> waits_for;  // an encoded stall; 0: none
   std::atomic<std::uint64_t> heartbeats;
   std::atomic<std::uint64_t> barriers;  // that it has entered
   std::uint64_t calls;                  // that it has entered
   std::array<std::uint64_t, 2> hashes;
   std::array<call_description, 2> call_ids;
-  std::atomic<std::uint32_t> has_reported;  // of a failure
+  std::atomic<std::uint32_t> has_reported;  // 1 once the rank reports a failure
   failure_note failure;
 };
 
