@@ -42,7 +42,7 @@ class call_queues {
   }
 
   /// Records that the rank makes no more calls.
-  void exit_call(int rank) { member(rank).is_gone = true; }
+  void leave(int rank) { member(rank).is_gone = true; }
   [[nodiscard]] bool is_gone(int rank) const { return member(rank).is_gone; }
   /// Returns the rank and call of a queued call that satisfies `matches(rank, call)`; null if there
   /// is none.

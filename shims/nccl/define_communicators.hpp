@@ -198,7 +198,7 @@ result end_communicator(char const* name, communicator* given, Leave const& leav
 }
 result ncclCommDestroy(communicator* given) {
   return end_communicator(
-      "ncclCommDestroy", given, [](auto& all, int rank) { all.exit_call(rank); },
+      "ncclCommDestroy", given, [](auto& all, int rank) { all.leave(rank); },
       [](auto const& there, auto* theirs) { return call_there(there.CommDestroy, theirs); });
 }
 result ncclCommAbort(communicator* given) {

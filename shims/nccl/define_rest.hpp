@@ -33,7 +33,7 @@ result ncclGetUniqueId(unique_id* id) {
     auto const how = call_there(fallback()->GetUniqueId, id);
     auto const held = library<P>::the().lock();
     if (how.code != result::success) return how;
-    bool const has_meeting = unique_ids::has_credit(*id) && covers_processes();
+    bool const has_meeting = unique_ids::is_markable(*id) && covers_processes();
     *id = has_meeting ? ids.make(*id) : ids.remember(*id);
     return how;
   });

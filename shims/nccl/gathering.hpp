@@ -24,7 +24,7 @@ struct gathering {
   std::shared_ptr<meeting> place{};  ///< of all processes; null: all ranks are of this process
   std::map<int, handle<P>*> come{};  ///< by rank
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
-  std::chrono::nanoseconds wait_policy{};
+  std::chrono::nanoseconds time_limit{};
   bool is_beginning = false;  ///< all have joined, and a thread makes the communicator
   bool is_over = false;
   bool is_forwarded = false;  ///< the other library makes it, also for ranks that join later

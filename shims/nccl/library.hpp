@@ -163,7 +163,7 @@ class library {
         return end(here, {result::remote_error, lost + " before all have come"});
       }
     }
-    if (std::chrono::steady_clock::now() - here->begun < here->wait_policy) return;
+    if (std::chrono::steady_clock::now() - here->begun < here->time_limit) return;
     end(here,
         {result::remote_error, "of " + std::to_string(here->rank_count) +
                                    " ranks these have not come: " + here->missing() +
@@ -205,12 +205,12 @@ class library {
     } catch (refusal const& problem) {
       refuse_usage(std::string(problem.what()) + ": " + hint());
     }
-    here.wait_policy = options_wanted().deadline;
+    here.time_limit = options_wanted().deadline;
     if (!here.may_forward) return;
     // Ranks on other hosts will never join; they have begun in the other library.
     using std::chrono::milliseconds;
     auto const for_the_rest = here.place == nullptr ? milliseconds(500) : milliseconds(10'000);
-    here.wait_policy = std::min<std::chrono::nanoseconds>(here.wait_policy, for_the_rest);
+    here.time_limit = std::min<std::chrono::nanoseconds>(here.time_limit, for_the_rest);
   }
   /// Adds a rank. Throws: refusal if it does not fit the ranks that have joined.
   void come(std::shared_ptr<gathering<P>> const& here, handle<P>& mine) {
@@ -289,7 +289,7 @@ class library {
       for (int rank = first; made && rank < first + made->ranks_here(); ++rank) {
         auto const found = here->come.find(rank);
         if (found == here->come.end()) {
-          made->exit_call(rank);
+          made->leave(rank);
         } else {
           found->second->all = made;
         }

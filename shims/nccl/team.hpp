@@ -114,8 +114,8 @@ class team {
     issuer_->abort();
   }
   /// Records that the rank makes no more calls.
-  void exit_call(int rank) {
-    queues_.exit_call(rank);
+  void leave(int rank) {
+    queues_.leave(rank);
     auto const [who, one] =
         queues_.find([&](int, call const& each) { return !each.is_of_two() || each.root == rank; });
     if (one == nullptr) return;

@@ -90,7 +90,7 @@ class unique_ids {
   void close(std::string const& id) { places_.erase(id); }
 
   /// True if blink may write its mark into the id.
-  [[nodiscard]] static bool has_credit(unique_id const& id) {
+  [[nodiscard]] static bool is_markable(unique_id const& id) {
     return std::all_of(id.bytes + mark_begin, id.bytes + sizeof id.bytes,
                        [](char byte) { return byte == 0; });
   }

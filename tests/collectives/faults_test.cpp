@@ -522,7 +522,7 @@ TEST(preconditions, of_elements) {
       EXPECT_ERROR(
           blink::broadcast(comm, blink::flat_schedule(ranks, 0), &one, &one, 1),
           "communicator_options: slot_bytes is less than the size of one element: a slot has 256 "
-          "bytes, an element 300, what crosses links for it 300");
+          "bytes, an element 300, a sent element 300");
     });
   }
 }

@@ -97,7 +97,7 @@ std::string call_with_the_plan_of_the_whole(Comm& comm) {
       wrong = refused.what();
     }
   }
-  if (sum_over(*part, 1) != comm.rank_count()) wrong += "the part does not go on\n";
+  if (sum_over(*part, 1) != comm.rank_count()) wrong += "the part makes no progress\n";
   return wrong;
 }
 

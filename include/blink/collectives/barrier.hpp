@@ -33,7 +33,7 @@ void barrier(Comm& comm, Source&& trees) {
 namespace detail {
 
 /// A communicator whose ranks share a counter that all ranks increase. Other communicators keep a
-/// prepared schedule for barriers, `barrier_plan()`.
+/// prepared schedule for barriers, `barrier_schedule()`.
 template <class S>
 concept counting_communicator = communicator<S> && requires(S& comm) {
   { comm.wait_for_all() } -> std::same_as<status>;
@@ -44,7 +44,7 @@ concept counting_communicator = communicator<S> && requires(S& comm) {
 /// Returns when all ranks have entered, without a schedule of the caller's.
 ///
 /// Ranks with a shared counter use it. Others use the schedule that their communicator keeps for
-/// barriers (`barrier_plan`).
+/// barriers (`barrier_schedule`).
 ///
 /// Throws: as above.
 template <communicator Comm>
@@ -55,7 +55,7 @@ void barrier(Comm& comm) {
     bool const is_ok = comm.group().from_leader(!leads || comm.wait_for_all() == status::ok);
     if (!is_ok) detail::steps_of(comm).throw_failure(collective::barrier);
   } else {
-    barrier(comm, comm.barrier_plan());
+    barrier(comm, comm.barrier_schedule());
   }
 }
 

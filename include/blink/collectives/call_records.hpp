@@ -250,7 +250,7 @@ class call_records final : public call_observer {
            ",\"element_bytes\":" + std::to_string(event.element_bytes) +
            ",\"types\":" + quoted_text(event.types) +
            ",\"ok\":" + (event.is_ok ? "true" : "false") +
-           ",\"way\":" + (event.is_sent_with_call ? "\"shown\"" : "\"trees\"") +
+           ",\"way\":" + (event.is_sent_with_call ? "\"eager\"" : "\"trees\"") +
            ",\"sent_bytes\":" + std::to_string(event.sent_bytes) +
            ",\"received_bytes\":" + std::to_string(event.received_bytes) +
            ",\"waited_for_peers_us\":" + microseconds(event.waited_for_peers) +

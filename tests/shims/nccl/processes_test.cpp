@@ -588,7 +588,7 @@ TEST(nccl_processes, who_never_comes_to_what_all_make_together_is_named) {
   for (auto const& text : texts) {
     EXPECT_SAYS(text, "6: ");
     EXPECT_SAYS(text, "process 0 calls broadcast and waits for process 1 (process ");
-    EXPECT_SAYS(text, "which does not come and has made 1 calls");
+    EXPECT_SAYS(text, "which has not arrived and has made 1 calls");
   }
 }
 

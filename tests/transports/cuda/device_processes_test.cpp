@@ -531,7 +531,7 @@ TEST(device_processes, a_launch_is_a_bootstrap) {
       all_ranks here(machine, options_of({0}), bootstrap);
     });
   });
-  EXPECT_SAYS(lonely.finish()[0].text, "waits for process 1 (not started), which does not come");
+  EXPECT_SAYS(lonely.finish()[0].text, "waits for process 1 (not started), which has not arrived");
 }
 
 TEST(device_processes, memory_goes_when_nobody_has_it_open) {

@@ -120,7 +120,7 @@ TEST(host_processes, an_absent_process_is_named_and_no_process_waits_twice) {
         return again == text && !waits ? text : "waits again: " + again;
       });
   EXPECT_SAYS(texts[0], "second: waits for process 1 (process ");
-  EXPECT_SAYS(texts[0], "which does not come");
+  EXPECT_SAYS(texts[0], "which has not arrived");
   EXPECT_SAYS(texts[2], "second: waits for process 1 (process ");
 }
 

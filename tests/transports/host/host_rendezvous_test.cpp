@@ -83,7 +83,7 @@ TEST(host_rendezvous, who_does_not_come_is_named) {
   for (int const process : {0, 2}) {
     auto const& text = texts[static_cast<std::size_t>(process)];
     EXPECT_SAYS(text, "calls all_reduce and waits for process 1 (process ");
-    EXPECT_SAYS(text, "which does not come and has made 0 calls");
+    EXPECT_SAYS(text, "which has not arrived and has made 0 calls");
   }
 }
 

@@ -83,7 +83,7 @@ struct call_description : call_parameters {
       return text_of({"another state of the reducer than ", name, ": ", names()});
     }
     if (blocks != other.blocks) {
-      return text_of({"other sizes of blocks than ", name, ", or of what is grouped"});
+      return text_of({"other sizes of blocks than ", name, ", or of grouped parts"});
     }
     return text_of({"another schedule, or other options of the communicator, than ", name});
   }

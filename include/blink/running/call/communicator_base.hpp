@@ -187,7 +187,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     } catch (std::exception const& thrown) {
       comm().fail(std::string(thrown.what()));
     } catch (...) {
-      comm().fail(std::string("something was thrown"));
+      comm().fail(std::string("an exception of unknown type"));
     }
     comm().exit_failed_call();
     call.observed.end(false, call.tasks.first, call.task_count(), call.types.sizes);
@@ -197,9 +197,9 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     auto const* const blocked = find_blocked(call.tasks.first, call.task_count());
     bool const is_for_peers =
         blocked == nullptr || !comm().transport().is_present(blocked->blocked_on->peer);
-    call.observed.stands(is_for_peers                 ? stall_cause::peers
-                         : blocked->blocked_on->sends ? stall_cause::send
-                                                      : stall_cause::receive);
+    call.observed.on_stall(is_for_peers                 ? stall_cause::peers
+                           : blocked->blocked_on->sends ? stall_cause::send
+                                                        : stall_cause::receive);
   }
 
   void expect_free(collective kind) final {

@@ -76,11 +76,11 @@ template <class = when_used>
     return silent(peer) ? reported_stall{} : state.waiting(peer);
   });
   if (way.has_end) {
-    return error(way.ranks.back(), {"waits for ", way.text, ", which does not go on", waited});
+    return error(way.ranks.back(), {"waits for ", way.text, ", which makes no progress", waited});
   }
   for (int peer = 0; peer < state.rank_count(); ++peer) {
     if (peer != rank && !state.has_ended(peer, call) && silent(peer)) {
-      return error(peer, {name(peer), " does not go on", waited});
+      return error(peer, {name(peer), " makes no progress", waited});
     }
   }
   if (way.ranks.empty()) return error(where.peer, {"no progress", waited});
@@ -111,9 +111,9 @@ template <class = when_used>
     return describe_mismatch(state, rank, pair);
   }
   return {detail::text_of({"rank ", rank, ", barrier ", round, ": rank ", peer,
-                           state.is_gone(peer)   ? " has left without coming to it"
+                           state.is_gone(peer)   ? " has left without entering it"
                            : state.is_dead(peer) ? " has died before it"
-                                                 : " has not come to it in time"}),
+                                                 : " has not entered it in time"}),
           rank, peer, -1, -1};
 }
 

@@ -164,7 +164,7 @@ class host_processes {
             "call " + std::to_string(number + 1) + ": process " + std::to_string(process_) +
                 " calls " + at(process_).call_ids[number % description_slots].operation() +
                 " and waits for " + name(peer) + ", which " +
-                (why->empty() ? "does not come" : *why) + " and has made " +
+                (why->empty() ? "has not arrived" : *why) + " and has made " +
                 std::to_string(calls(peer)) + " calls" + (more.empty() ? "" : "; " + more),
             -1, -1, -1, -1);
       }

@@ -65,7 +65,7 @@ class mailbox {
         auto const seconds = std::chrono::duration<double>(deadline).count();
         broken_ =
             step + ": waits for " + name(peer) + ", which " +
-            (lost.empty() ? "does not come (waited " + std::to_string(seconds) + " s)" : lost);
+            (lost.empty() ? "has not arrived (waited " + std::to_string(seconds) + " s)" : lost);
         throw collective_error(broken_, process_, peer, -1, -1);
       }
       auto const& theirs = servers_[peer].messages[round % 2];

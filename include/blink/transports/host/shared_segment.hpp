@@ -129,19 +129,19 @@ class shared_segment final : public failure_detector {
       throw input_error("rank " + std::to_string(rank) + ": expected 0 to " +
                         std::to_string(rank_count() - 1));
     }
-    auto const consumed = [&] {
+    auto const refuse_taken = [&] {
       throw input_error("rank " + std::to_string(rank) + " is taken by process " +
                         std::to_string(process_of(rank).load()));
     };
     std::lock_guard const lock(own_memory_);
     auto& claims = detail::file_claims::of_process();
     errno = claims.claim(file_, rank);
-    if (errno == EAGAIN) consumed();
+    if (errno == EAGAIN) refuse_taken();
     if (errno != 0) refuse("a lock on shared memory", "fcntl");
     std::int32_t nobody = 0;
     if (!process_of(rank).compare_exchange_strong(nobody, getpid())) {
       claims.release(file_, rank);
-      consumed();
+      refuse_taken();
     }
     claimed_.push_back(rank);
   }

@@ -139,8 +139,8 @@ template <splittable_communicator Comm>
       detail::gather_from_all(comm, offer ? message{true, offer->handle()} : message{false, {}});
   std::optional<part_of_communicator<Comm>> result;
   if (joins && offer) {
-    auto const& consumed = offers[static_cast<std::size_t>(part.members.front())];
-    if (consumed.is_good) attempt([&] { result.emplace(comm, *offer, consumed.content, part); });
+    auto const& offered = offers[static_cast<std::size_t>(part.members.front())];
+    if (offered.is_good) attempt([&] { result.emplace(comm, *offer, offered.content, part); });
   }
   // After this all-gather no rank needs an offer, and every rank knows whether all have joined.
   bool const is_good = offer && joins == result.has_value();

@@ -80,7 +80,8 @@ template <message_channel Channel>
     if (nanoseconds < shortest) culprit = peer;
     shortest = std::min(shortest, nanoseconds);
   }
-  return cause(culprit, "waits for " + way.text + "; " + name(culprit) + " has come last" + waited);
+  return cause(culprit,
+               "waits for " + way.text + "; " + name(culprit) + " has entered last" + waited);
 }
 
 }}  // namespace blink::BLINK_ABI

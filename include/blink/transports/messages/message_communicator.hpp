@@ -154,9 +154,10 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
 
   /// The schedule of barriers that name none: a binomial tree.
-  [[nodiscard]] prepared_schedule& barrier_plan() {
-    if (barrier_plan_ == nullptr) barrier_plan_ = &prepare(binomial_schedule(rank_count(), 0));
-    return *barrier_plan_;
+  [[nodiscard]] prepared_schedule& barrier_schedule() {
+    if (barrier_schedule_ == nullptr)
+      barrier_schedule_ = &prepare(binomial_schedule(rank_count(), 0));
+    return *barrier_schedule_;
   }
 
   /// Throws: precondition_error unless any thread may call the library at any time.
@@ -387,7 +388,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   std::unique_ptr<arrival_times<Transport>> times_;
   std::vector<std::unique_ptr<prepared_connections>> prepared_;
   prepared_connections* current_ = nullptr;
-  prepared_schedule* barrier_plan_ = nullptr;
+  prepared_schedule* barrier_schedule_ = nullptr;
   Transport transport_;
   int next_tag_ = control_messages<channel_type>::first_free_tag;
 };

@@ -52,7 +52,7 @@ class end_of_mpi {
   /// True if MPI_Finalize has begun.
   ///
   /// Pre:    `watch` was called.
-  [[nodiscard]] static bool has_arrived_at() { return has_come_.load(std::memory_order_relaxed); }
+  [[nodiscard]] static bool has_begun() { return has_begun_.load(std::memory_order_relaxed); }
 
  private:
   static int begin() {
@@ -63,11 +63,11 @@ class end_of_mpi {
     return key;
   }
   static int note(MPI_Comm, int, void*, void*) {
-    has_come_.store(true, std::memory_order_relaxed);
+    has_begun_.store(true, std::memory_order_relaxed);
     return MPI_SUCCESS;
   }
 
-  static inline std::atomic<bool> has_come_ = false;
+  static inline std::atomic<bool> has_begun_ = false;
 };
 
 /// Default options of communicators over MPI: large chunks, most of which need no slot.
@@ -160,7 +160,7 @@ class mpi_channel {
   }
   /// Throws: precondition_error if MPI is finalised, or takes calls from another thread only.
   void expect_call() const {
-    if (end_of_mpi::has_arrived_at()) expect_running();
+    if (end_of_mpi::has_begun()) expect_running();
     if (only_thread_ != std::thread::id() && only_thread_ != std::this_thread::get_id()) {
       expect_main_thread();
     }

@@ -80,9 +80,9 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
     try {
       end_calls();
     } catch (error const&) {  // memory that may still be used is kept
-      for (auto& source : prepared_) source->keep_memory_for_ever();
-      marks_.keep_memory_for_ever();
-      this->keep_memory_for_ever();
+      for (auto& source : prepared_) source->leak_memory();
+      marks_.leak_memory();
+      this->leak_memory();
     }
   }
 
@@ -117,7 +117,7 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
       connect(*made);
     } catch (...) {
       if (made != nullptr) {
-        if (team_->has_failed() && !team_->let_end()) made->keep_memory_for_ever();
+        if (team_->has_failed() && !team_->let_end()) made->leak_memory();
         prepared_.pop_back();
       }
       if (refusal && !team_->has_failed()) std::rethrow_exception(refusal);

@@ -113,7 +113,7 @@ class nccl_schedule {
     return rank >= first_rank_ && rank < first_rank_ + ranks_here_;
   }
   /// Never releases the slots, because kernels may still use them.
-  void keep_memory_for_ever() {
+  void leak_memory() {
     for (auto& each : memory_) each.keep_for_ever();
   }
 

@@ -52,7 +52,7 @@ class progress_marks {
     return result;
   }
   /// Never releases the memory, because streams may still use it.
-  void keep_memory_for_ever() {
+  void leak_memory() {
     for (auto& each : numbers_) each.keep_for_ever();
     words_ = nullptr;
   }

@@ -48,12 +48,12 @@ class observed_call {
   }
   [[nodiscard]] bool is_on() const { return observer_ != nullptr; }
 
-  void stands(stall_cause cause) {
+  void on_stall(stall_cause cause) {
     if (idle_since_ != 0) return;
     idle_since_ = non_blocking().now();
     cause_ = cause;
   }
-  void goes_on() {
+  void on_progress() {
     if (idle_since_ == 0) return;
     std::uint64_t const time = non_blocking().now() - idle_since_;
     idle_since_ = 0;
@@ -83,7 +83,7 @@ class observed_call {
 
   void end(bool is_ok, tree_task const* tasks, std::size_t task_count, element_sizes const& sizes) {
     if (!is_on()) return;
-    goes_on();
+    on_progress();
     event_.is_ok = is_ok;
     event_.end = non_blocking().now();
     for (std::size_t k = 0; is_ok && k < task_count; ++k) {
@@ -191,7 +191,7 @@ class call_wait {
   call_wait(call_frame& frame, Comm const& comm) : frame_(frame), wait_(comm.waits()) {}
 
   [[nodiscard]] status on_progress() {
-    if (frame_.observed.is_on()) frame_.observed.goes_on();
+    if (frame_.observed.is_on()) frame_.observed.on_progress();
     return wait_.on_progress();
   }
   [[nodiscard]] status on_idle() {

@@ -166,7 +166,7 @@ void expect_runs(prepared_schedule const& prepared, element_sizes const& sizes, 
   if (sizes.largest() > slot_bytes) {
     throw precondition_error(text_of(
         {options, ": slot_bytes is less than the size of one element: a slot has ", slot_bytes,
-         " bytes, an element ", sizes.value, ", what crosses links for it ", sizes.connection}));
+         " bytes, an element ", sizes.value, ", a sent element ", sizes.connection}));
   }
 }
 

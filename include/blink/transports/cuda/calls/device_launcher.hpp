@@ -56,8 +56,8 @@ class device_launcher {
     if (!is_kept_) driver_.release_pinned(failed_);
   }
   /// Never releases the memory, because kernels may still use it.
-  void keep_memory_for_ever() {
-    flags_.keep_memory_for_ever();
+  void leak_memory() {
+    flags_.leak_memory();
     is_kept_ = true;
   }
 

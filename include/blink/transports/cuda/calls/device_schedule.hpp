@@ -163,7 +163,7 @@ class device_schedule {
   }
 
   /// Never releases the memory, because kernels may still use it.
-  void keep_memory_for_ever() { memory_.keep_memory_for_ever(); }
+  void leak_memory() { memory_.leak_memory(); }
 
   /// The end of a failed call, by rank of this process.
   struct failed_call {

@@ -93,7 +93,7 @@ struct device_rank_state {
         ", whose kernel has not begun: something before it in its stream, or on its device, "
         "does not end";
   } else if (!is_named[at]) {
-    text += ", which does not go on";
+    text += ", which makes no progress";
   }
   text += " (waited " + std::to_string(deadline_seconds) + " s)";
   return {text, static_cast<int>(first), static_cast<int>(at), where.tree, where.chunk};

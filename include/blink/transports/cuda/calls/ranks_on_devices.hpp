@@ -129,7 +129,7 @@ class ranks_on_devices {
   ~ranks_on_devices() = default;
 
   /// Never releases the memory allocated here, because kernels may still use it.
-  void keep_memory_for_ever() {
+  void leak_memory() {
     for (auto& each : owned_) each.keep_for_ever();
   }
 
@@ -248,7 +248,7 @@ class ranks_on_devices {
 
   /// The time to wait for streams with calls. With several processes it is less than the time that
   /// the others wait for this one.
-  [[nodiscard]] std::chrono::nanoseconds wait_policy() const {
+  [[nodiscard]] std::chrono::nanoseconds time_limit() const {
     return others_ ? others_->deadline() / 2 : options_.deadline;
   }
 

@@ -117,8 +117,8 @@ class device_channels {
     for (std::size_t k = 0; k < memory_.size(); ++k) write_tables(k);
   }
   /// Never releases the memory, because kernels may still use it.
-  void keep_memory_for_ever() {
-    connections_.keep_memory_for_ever();
+  void leak_memory() {
+    connections_.leak_memory();
     for (auto& each : memory_) each.keep_for_ever();
   }
 

@@ -66,9 +66,9 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
   /// use is never released.
   ~basic_copy_ranks() {
     try {
-      if (!calls_.settle(this->wait_policy())) return;
-      this->keep_memory_for_ever();
-      for (auto& source : prepared_) source->keep_memory_for_ever();
+      if (!calls_.settle(this->time_limit())) return;
+      this->leak_memory();
+      for (auto& source : prepared_) source->leak_memory();
     } catch (device_error const&) {  // a device that is lost copies nothing
     }
   }

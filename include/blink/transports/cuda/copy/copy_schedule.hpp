@@ -127,7 +127,7 @@ class copy_schedule {
     return taken_[connection * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
   /// Never releases the slots, because copies may still use them.
-  void keep_memory_for_ever() {
+  void leak_memory() {
     for (auto& each : memory_) each.keep_for_ever();
   }
 

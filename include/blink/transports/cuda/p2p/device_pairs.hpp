@@ -126,9 +126,9 @@ class device_pairs {
   }
 
   /// Never releases the memory, because kernels may still use it.
-  void keep_memory_for_ever() {
-    memory_.keep_memory_for_ever();
-    lists_.keep_memory_for_ever();
+  void leak_memory() {
+    memory_.leak_memory();
+    lists_.leak_memory();
   }
 
   /// The reason why sends and receives have failed, as far as the devices of this process know.

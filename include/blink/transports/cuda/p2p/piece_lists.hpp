@@ -43,7 +43,7 @@ class piece_lists {
     call.more_parts = there;
   }
   /// Never releases the memory, because kernels may still use it.
-  void keep_memory_for_ever() {
+  void leak_memory() {
     for (auto& [device, own] : rooms_) {
       for (auto& each : own.memory) each.keep_for_ever();
     }

@@ -116,8 +116,8 @@ class basic_device_ranks
   /// The memory that it may still use is then never released, on any process.
   ~basic_device_ranks() {
     try {
-      if (!launcher_.settle(this->wait_policy())) return;
-      keep_memory_for_ever();
+      if (!launcher_.settle(this->time_limit())) return;
+      leak_memory();
       launcher_.abort(
           {launcher_.own_name() + " was destroyed while its streams were busy", -1, -1, -1, -1});
     } catch (device_error const&) {  // a device that is lost runs no kernels
@@ -238,9 +238,9 @@ class basic_device_ranks
   ///         and `recover` may be called again.
   void recover() {
     auto const settle = [&] {
-      auto const open = launcher_.settle(this->wait_policy());
+      auto const open = launcher_.settle(this->time_limit());
       if (!open) return;
-      double const seconds = std::chrono::duration<double>(this->wait_policy()).count();
+      double const seconds = std::chrono::duration<double>(this->time_limit()).count();
       throw collective_error("recover: a call on device " + std::to_string(where_.devices[*open]) +
                                  " has not ended: its stream is held up (waited " +
                                  std::to_string(seconds) + " s)",
@@ -285,12 +285,12 @@ class basic_device_ranks
   }
 
   // Never releases the memory, because kernels may still use it.
-  void keep_memory_for_ever() {
-    ranks::keep_memory_for_ever();
-    launcher_.keep_memory_for_ever();
-    if (pairs_) pairs_->keep_memory_for_ever();
+  void leak_memory() {
+    ranks::leak_memory();
+    launcher_.leak_memory();
+    if (pairs_) pairs_->leak_memory();
     for (auto& source : prepared_) {
-      source->each([](auto& one) { one.keep_memory_for_ever(); });
+      source->each([](auto& one) { one.leak_memory(); });
     }
     this->keep_channels_for_ever();
   }
@@ -408,7 +408,7 @@ class basic_device_ranks
 
   // The time within which streams must reach their end after a failure.
   [[nodiscard]] std::chrono::nanoseconds grace() const {
-    return std::min<std::chrono::nanoseconds>(this->wait_policy() / 2, std::chrono::seconds(1));
+    return std::min<std::chrono::nanoseconds>(this->time_limit() / 2, std::chrono::seconds(1));
   }
   void throw_if_failed() {
     if (!has_failed()) return;

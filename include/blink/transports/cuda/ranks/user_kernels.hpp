@@ -102,7 +102,7 @@ class user_kernels : public call_validation<Ranks, Devices> {
   }
   /// Never releases the memory, because kernels may still use it.
   void keep_channels_for_ever() {
-    for (auto& each : channels_) each->keep_memory_for_ever();
+    for (auto& each : channels_) each->leak_memory();
   }
   /// Adds a failure of a call in a channel to the report, if there is one. Returns the error if the
   /// cause is that a rank's call was refused.

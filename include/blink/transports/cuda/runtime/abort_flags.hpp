@@ -84,8 +84,8 @@ class abort_flags {
   }
 
   /// Never releases the memory, because kernels may still use it.
-  void keep_memory_for_ever() {
-    flags_.keep_memory_for_ever();
+  void leak_memory() {
+    flags_.leak_memory();
     for (auto& each : lists_) each.keep_for_ever();
   }
 

@@ -106,9 +106,9 @@ template <device_runtime Devices>
           driver.copy_between(there, target.get(), here, source.get(), options.bytes, stream);
         }
         driver.synchronize(here, stream);
-        std::chrono::duration<double> const consumed = std::chrono::steady_clock::now() - begin;
+        std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin;
         probe.bytes_per_second =
-            static_cast<double>(options.bytes) * options.copies / std::max(consumed.count(), 1e-9);
+            static_cast<double>(options.bytes) * options.copies / std::max(elapsed.count(), 1e-9);
       }
       result.push_back(probe);
     }

@@ -97,7 +97,7 @@ class reachable_memory {
   }
 
   /// Never releases the memory, on any process, because kernels may still use it.
-  void keep_memory_for_ever() {
+  void leak_memory() {
     is_kept_ = true;
     keep_for_ever();
   }
