@@ -61,7 +61,8 @@ struct known_call {
 /// Base of a communicator: the part of its calls that does not depend on types, and the choice of
 /// schedules for calls that name none.
 ///
-/// Comm: the communicator, which derives from this
+/// Comm: the communicator, which derives from this. A class that derives from `Comm` may replace
+///       `waits()`, and no other member that calls use.
 template <class Comm>
 class communicator_base : public call_steps, public with_tuning<Comm> {
  public:
@@ -145,12 +146,9 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     return false;
   }
 
-  status match_call(call_frame& call, status walked) final {
+  status match_call(call_frame& call, any_wait& wait, status walked) final {
     if (!call.leads) return walked;
-    if (walked == status::ok) {
-      call_wait<Comm> wait(call, comm());
-      walked = comm().match(wait);
-    }
+    if (walked == status::ok) walked = comm().match(wait);
     if (walked == status::timed_out) fail_stalled(call);
     return walked;
   }

@@ -186,19 +186,19 @@ auto guarded(call_frame& call, Work const& work) {
 
 /// The wait policy of a group's leader in a call. It also records the stalls.
 template <class Comm>
-class call_wait {
+class call_wait final : public any_wait {
  public:
   call_wait(call_frame& frame, Comm const& comm) : frame_(frame), wait_(comm.waits()) {}
 
-  [[nodiscard]] status on_progress() {
+  [[nodiscard]] status on_progress() override {
     if (frame_.observed.is_on()) frame_.observed.on_progress();
     return wait_.on_progress();
   }
-  [[nodiscard]] status on_idle() {
+  [[nodiscard]] status on_idle() override {
     if (frame_.observed.is_on()) frame_.steps.record_stall(frame_);
     return wait_.on_idle();
   }
-  [[nodiscard]] std::uint64_t now() { return wait_.now(); }
+  [[nodiscard]] std::uint64_t now() override { return wait_.now(); }
 
  private:
   call_frame& frame_;

@@ -8,10 +8,25 @@
 #include <blink/running/walk/counter.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 struct call_frame;
+
+/// A wait policy whose type only the calling unit knows.
+class any_wait {
+ public:
+  [[nodiscard]] virtual status on_progress() = 0;
+  [[nodiscard]] virtual status on_idle() = 0;
+  [[nodiscard]] virtual std::uint64_t now() = 0;
+
+ protected:
+  any_wait() = default;
+  any_wait(any_wait const&) = delete;
+  any_wait& operator=(any_wait const&) = delete;
+  ~any_wait() = default;
+};
 
 /// The part of a communicator's calls that does not depend on types. Communicators derive from it
 /// by `communicator_base`.
@@ -42,7 +57,7 @@ class call_steps {
   /// Waits until all ranks are known to call the same. Fails the call if the wait cannot succeed.
   ///
   /// walked: the status with which the walk ended; returned unless it is `ok`
-  virtual status match_call(call_frame& call, status walked) = 0;
+  virtual status match_call(call_frame& call, any_wait& wait, status walked) = 0;
   /// Throws: collective_error with the cause of the failure, unless `result` is `ok`.
   virtual void end_call(call_frame& call, status result) = 0;
   /// Fails the call on all ranks and ends it, because of the exception that is being handled.

@@ -96,15 +96,15 @@ class collective_call {
   /// Pre: it has begun and not ended.
   void complete() {
     if (frame_.is_resting) frame_.steps.resume_call(frame_, true);
+    call_wait<Comm> wait(frame_, comm_);
     status result = status::ok;
     if (frame_.is_walking) {
-      call_wait<Comm> wait(frame_, comm_);
       result = guarded(frame_, [&] {
         return walk(comm_.group(), comm_.transport(), frame_.tasks.first, frame_.tasks.count,
                     frame_.template buffers<T>(), reduce_, wait);
       });
     }
-    result = frame_.steps.match_call(frame_, result);
+    result = frame_.steps.match_call(frame_, wait, result);
     if (result == status::ok) combine_eager();
     frame_.steps.end_call(frame_, result);
   }
