@@ -76,7 +76,7 @@ class call_steps {
   call_steps() = default;
   call_steps(call_steps const&) = default;
   call_steps& operator=(call_steps const&) = default;
-  ~call_steps() = default;
+  virtual ~call_steps() = default;
 };
 
 /// Returns the part of a communicator's calls that is compiled elsewhere. Callers use this base,
