@@ -57,11 +57,15 @@ void largest_of_all(Channel& channel, int tag, std::array<std::uint64_t, Count>&
     channel.receive(&here->received, sizeof(here->received), from, tag, here->receiving);
     channel.send(&here->sent, sizeof(here->sent), (channel.rank() + distance) % ranks, tag,
                  here->sending);
-    // Both tests, so that each of them is complete at the end.
-    while (!(channel.is_done(here->sending) & channel.is_done(here->receiving))) {
+    auto const are_done = [&] {  // both are tested, so that each of them is complete at the end
+      bool const is_sent = channel.is_done(here->sending);
+      return channel.is_done(here->receiving) && is_sent;
+    };
+    while (!are_done()) {
       if (!channel.is_intact()) throw error(channel.problem());
       bool is_missing = std::chrono::steady_clock::now() > end;
-      if constexpr (loss_tolerant_channel<Channel>) is_missing |= channel.is_lost(from);
+      if constexpr (loss_tolerant_channel<Channel>)
+        is_missing = is_missing || channel.is_lost(from);
       if (is_missing) {
         if (channel.is_done(here->sending)) {
           take_back(channel, here->receiving);
