@@ -22,8 +22,8 @@ struct launch_request {
   bool labels = true;                      ///< put "[rank] " before each line of output
   bool keeps_going = false;                ///< let the other ranks continue when a rank fails
   bool binds = false;                      ///< each rank to its share of the cores
-  std::chrono::milliseconds grace = std::chrono::seconds(1);  ///< before the remaining ranks are
-                                                              ///< stopped
+  /// before the remaining ranks are stopped
+  std::chrono::milliseconds grace = std::chrono::seconds(1);
 };
 
 /// Starts one process for each rank, passes signals on to them and waits until all have ended.

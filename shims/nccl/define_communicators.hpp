@@ -184,8 +184,8 @@ result end_communicator(char const* name, communicator* given, Leave const& leav
   if (given == nullptr) return result::success;
   return guarded<P>(name, [&]() -> outcome {
     auto& home = library<P>::the();
-    std::unique_ptr<handle<P>> gone;  // destroyed without the lock: the last rank waits for the
-                                      // devices
+    // destroyed without the lock: the last rank waits for the devices
+    std::unique_ptr<handle<P>> gone;
     auto held = home.lock();
     auto& mine = home.find(given);
     auto* const theirs = mine.forwarded;

@@ -319,8 +319,8 @@ class library {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<communicator const*, std::unique_ptr<handle<P>>> living_;
-  std::map<std::string, std::shared_ptr<gathering<P>>>
-      gathering_;  // by unique id, also those that are over
+  // by unique id, also those that are over
+  std::map<std::string, std::shared_ptr<gathering<P>>> gathering_;
 };
 
 }  // namespace blink_nccl

@@ -114,8 +114,8 @@ class host_part {
     // unless slots would be smaller than `least_slot`.
     options.slot_bytes = std::max<std::size_t>(
         least_slot, std::min(options.slot_bytes, most_slots / static_cast<std::size_t>(ranks)));
-    options.waits.sleep = std::chrono::microseconds(50);  // short, because the rank also serves the
-                                                          // library
+    // short, because the rank also serves the library
+    options.waits.sleep = std::chrono::microseconds(50);
     result->attempt([&] { result->me_.emplace(std::string(path.data()), rank, options, own); });
     int const begins = result->has_failed_ ? 0 : 1;
     int all_begin = 0;

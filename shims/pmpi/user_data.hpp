@@ -21,8 +21,8 @@ struct type_facts {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   bool is_named = false;     ///< true if the library defines it
   std::uint64_t extent = 0;  ///< bytes from one element to the next
-  std::uint64_t size =
-      0;  ///< bytes of data, without gaps; 0 if the MPI library must report an error
+  /// bytes of data, without gaps; 0 if the MPI library must report an error
+  std::uint64_t size = 0;
 };
 
 /// Returns the properties of a datatype. Those of the library's own types are cached. Other types

@@ -21,9 +21,9 @@ enum class collective : std::uint8_t {
   scatter,       ///< sends one of the root's blocks to each rank
   all_to_all,    ///< sends a block from each rank to each other rank
   send_to_next,  ///< sends each rank's buffer to the next rank; the last rank sends nothing
-  permute,       ///< sends each rank's buffer to at most one rank; no two ranks send to the same
-                 ///< one
-  barrier,       ///< holds every rank until all have entered; signals, no data
+  /// sends each rank's buffer to at most one rank; no two ranks send to the same one
+  permute,
+  barrier,  ///< holds every rank until all have entered; signals, no data
 };
 
 /// The properties of a collective. Other code reads them and seldom names a kind.

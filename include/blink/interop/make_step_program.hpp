@@ -36,8 +36,8 @@ struct step_program_limits {
 
 /// Parameters of a step program.
 struct step_program_options {
-  int instances =
-      1;  ///< copies of the program, each on channels and a slice of the buffer of its own
+  /// copies of the program, each on channels and a slice of the buffer of its own
+  int instances = 1;
   int most_chunks = 512;  ///< into which one instance cuts the buffer; weights are rounded to them
   step_program_limits limits = {};
 };

@@ -127,8 +127,8 @@ struct rank_program {
 /// buffer is the rank's part of the large one.
 struct step_program {
   std::string name;
-  std::optional<blink::collective>
-      collective;                   ///< nothing: another one, whose meaning is not known
+  /// nothing: another one, whose meaning is not known
+  std::optional<blink::collective> collective;
   std::string collective_name;      ///< the name in the file
   std::string protocol = "Simple";  ///< Simple, LL or LL128
   int channel_count = 0;

@@ -15,8 +15,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// it: random rounding, locations.
 struct element_place {
   std::uint64_t index = 0;  ///< in the reduced buffer; reduce-scatter: in the buffer of all blocks
-  int rank = 0;             ///< `lift`: the element's rank; `send`, `finish`: the rank that runs
-                            ///< the step
+  /// `lift`: the element's rank; `send`, `finish`: the rank that runs the step
+  int rank = 0;
 };
 
 namespace detail {

@@ -56,8 +56,8 @@ namespace detail {
 /// The cost of chunks, used to choose their size and for shaped links.
 struct pipeline_costs {
   double chunk_seconds = 1e-6;  ///< of each chunk in each step, beside its bytes
-  double bytes_per_second =
-      1e10;                    ///< over one edge; links with rates in the schedule count instead
+  /// over one edge; links with rates in the schedule count instead
+  double bytes_per_second = 1e10;
   double latency_seconds = 0;  ///< shaped links: from the end of sending to the arrival
 };
 

@@ -80,8 +80,8 @@ struct buffer_period {
 
 /// A tree's part of a buffer that is split in periods.
 struct periodic_part {
-  std::size_t begin = 0;  ///< of its share in the first period, and relative to the begin of each
-                          ///< later one
+  /// of its share in the first period, and relative to the begin of each later one
+  std::size_t begin = 0;
   std::size_t share = 0;  ///< elements of one period in its share
   std::size_t count = 0;  ///< elements of the whole buffer in its share
 };

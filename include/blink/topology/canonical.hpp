@@ -227,8 +227,8 @@ namespace blink { inline namespace BLINK_ABI {
 struct canonical_form {
   std::string key;         ///< equal for two machines if and only if they are isomorphic
   std::vector<int> order;  ///< positions of the nodes in canonical order
-  bool is_exact = true;    ///< false: the limit ended the search, and isomorphic machines may have
-                           ///< different keys
+  /// false: the limit ended the search, and isomorphic machines may have different keys
+  bool is_exact = true;
   std::int64_t steps = 0;  ///< number of refinements
 };
 

@@ -31,17 +31,17 @@ struct flow_demand {
 
 /// Limits that choose the algorithms of `concurrent_flow` and when they stop.
 struct concurrent_flow_options {
-  double gap = 0.01;            ///< sufficient bound / rate - 1 where an exact optimum takes long
-  std::size_t few_pairs = 300;  ///< up to this number, a program over the routes of each pair runs
-                                ///< first
-  std::size_t few_rows = 420;   ///< up to this number of edges + sources, a program over trees runs
-                                ///< before multiplicative weights, else after
-  std::size_t max_exact_pairs = 1300;  ///< up to this number, pairs are tried where trees are not
-                                       ///< exact
-  std::size_t max_exact_rows = 700;    ///< beyond this number, no program runs
-  std::size_t max_pivots = 6000;       ///< of each program
-  std::size_t few_equations = 60;      ///< solved without rounding at first
-  std::size_t max_equations = 300;     ///< solved without rounding at last
+  double gap = 0.01;  ///< sufficient bound / rate - 1 where an exact optimum takes long
+  /// up to this number, a program over the routes of each pair runs first
+  std::size_t few_pairs = 300;
+  std::size_t few_rows = 420;  ///< up to this number of edges + sources, a program over trees runs
+                               ///< before multiplicative weights, else after
+  /// up to this number, pairs are tried where trees are not exact
+  std::size_t max_exact_pairs = 1300;
+  std::size_t max_exact_rows = 700;  ///< beyond this number, no program runs
+  std::size_t max_pivots = 6000;     ///< of each program
+  std::size_t few_equations = 60;    ///< solved without rounding at first
+  std::size_t max_equations = 300;   ///< solved without rounding at last
   std::size_t routing_rounds = 40;
   std::size_t weight_rounds = 2000;
   std::uint64_t seed = 1;

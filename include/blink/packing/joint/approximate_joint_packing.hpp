@@ -69,9 +69,9 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The gap, limits and steps of `pack_joint_routes_approximately`.
 struct approximate_joint_options {
-  double gap = 0.01;                        ///< the gap to reach: bound / rate - 1
-  std::size_t max_rows = 800;               ///< up to this number of links, linear programming is
-                                            ///< tried first
+  double gap = 0.01;  ///< the gap to reach: bound / rate - 1
+  /// up to this number of links, linear programming is tried first
+  std::size_t max_rows = 800;
   std::size_t max_pivots = 40'000;          ///< of the linear program
   std::vector<double> epsilons{0.1, 0.05};  ///< steps of the prices, one for each attempt
   std::size_t max_iterations = 100'000;     ///< of all attempts

@@ -25,10 +25,10 @@ namespace blink { inline namespace BLINK_ABI {
 struct joint_tree {
   int root = 0;
   rational weight;
-  std::vector<int> in_edges;   ///< positions in `edges(graph)`: the edge out of each vertex but the
-                               ///< root
-  std::vector<int> out_edges;  ///< positions in `edges(graph)`: the edge into each vertex but the
-                               ///< root
+  /// positions in `edges(graph)`: the edge out of each vertex but the root
+  std::vector<int> in_edges;
+  /// positions in `edges(graph)`: the edge into each vertex but the root
+  std::vector<int> out_edges;
 };
 
 /// A maximum packing of pairs of trees, and the prices that prove it maximum.

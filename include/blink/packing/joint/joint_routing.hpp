@@ -26,16 +26,16 @@ namespace blink { inline namespace BLINK_ABI {
 struct routed_tree_pair {
   int root = 0;
   rational weight;
-  std::vector<std::vector<int>>
-      in;  ///< paths of vertices, from a child to its parent; leaves first
+  /// paths of vertices, from a child to its parent; leaves first
+  std::vector<std::vector<int>> in;
   std::vector<std::vector<int>> out;  ///< from a parent to its child; root first
 };
 
 /// A maximum packing of pairs of trees over switches, and the prices that prove it maximum.
 struct routed_joint_packing {
-  rational rate;                        ///< sum of the weights
-  rational bound;                       ///< sum of price * capacity; equals the rate if that is
-                                        ///< optimal
+  rational rate;  ///< sum of the weights
+  /// sum of price * capacity; equals the rate if that is optimal
+  rational bound;
   std::vector<routed_tree_pair> pairs;  ///< heaviest first
   std::vector<rational> prices;         ///< by edge; every pair costs at least 1
   std::size_t pivots = 0;

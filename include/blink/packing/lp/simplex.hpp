@@ -55,11 +55,11 @@ struct simplex_options {
   double perturbation = 1e-6;  ///< relative change of the capacities that breaks ties; 0 for none
   double smoothing = 0.5;      ///< in [0, 1): the share of the best prices in the queried prices
   std::size_t refactor_interval = 100;  ///< pivots between recomputations of the inverse
-  std::size_t max_exact_checks = 8;     ///< attempts to prove a basis, each with a smaller
-                                        ///< perturbation
-  std::uint64_t seed = 1;               ///< of the perturbation
-  bool exact_weights = true;            ///< false: only the prices are made exact
-  double gap = 0;  ///< ends once bound / rate - 1 is at most this; 0: exact or nothing
+  /// attempts to prove a basis, each with a smaller perturbation
+  std::size_t max_exact_checks = 8;
+  std::uint64_t seed = 1;     ///< of the perturbation
+  bool exact_weights = true;  ///< false: only the prices are made exact
+  double gap = 0;             ///< ends once bound / rate - 1 is at most this; 0: exact or nothing
 };
 
 /// The reason why `simplex` ended.

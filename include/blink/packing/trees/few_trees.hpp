@@ -132,8 +132,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The goal and the effort of `few_trees`.
 struct few_trees_options {
-  double fraction = 0.95;                 ///< in (0, 1]: the sufficient rate, as a fraction of the
-                                          ///< bound
+  /// in (0, 1]: the sufficient rate, as a fraction of the bound
+  double fraction = 0.95;
   bool each_once_first = true;            ///< tries weights of 0 and 1 unit before others
   std::int64_t largest_denominator = 12;  ///< the last unit tried is the first unit divided by this
   std::int64_t most_units = 16;           ///< largest number of first units in the bound, unless

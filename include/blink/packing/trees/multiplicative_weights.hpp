@@ -27,9 +27,9 @@ struct multiplicative_weights_options {
 
 /// The reason why `multiplicative_weights` ended.
 enum class packing_stop : std::uint8_t {
-  gap_reached,      ///< the requested gap is proven
-  prices_grown,     ///< the algorithm is complete: the rate is near (1 - epsilon) of the optimum or
-                    ///< better
+  gap_reached,  ///< the requested gap is proven
+  /// the algorithm is complete: the rate is near (1 - epsilon) of the optimum or better
+  prices_grown,
   iteration_limit,  ///< `max_iterations` were not enough
 };
 
@@ -44,8 +44,8 @@ struct packing_solution {
   double rate = 0;                 ///< sum of the weights
   std::vector<packed_tree> trees;  ///< distinct, heaviest first
   double bound = 0;                ///< no packing has a higher rate
-  std::vector<double> prices;  ///< by edge: each tree costs at least 1; price * capacity sums to
-                               ///< `bound`
+  /// by edge: each tree costs at least 1; price * capacity sums to `bound`
+  std::vector<double> prices;
   double gap = 0;              ///< bound / rate - 1
   std::size_t iterations = 0;  ///< calls of the oracle; repeated trees count again
   packing_stop stopped_because = packing_stop::prices_grown;

@@ -126,11 +126,11 @@ struct spanning_tree_packing {
 
 /// The choice between the two algorithms of `pack_spanning_trees`, and their effort.
 struct spanning_tree_packing_options {
-  int decomposition_vertices =
-      9;  ///< up to this number (at most 20), trees are chosen by considering all vertex sets
-  std::size_t max_tries = 8;  ///< random decompositions, of which the one with the fewest trees
-                              ///< wins
-  std::uint64_t seed = 1;     ///< of the choices
+  /// up to this number (at most 20), trees are chosen by considering all vertex sets
+  int decomposition_vertices = 9;
+  /// random decompositions, of which the one with the fewest trees wins
+  std::size_t max_tries = 8;
+  std::uint64_t seed = 1;  ///< of the choices
   // For larger graphs:
   double perturbation = 1e-4;                 ///< the largest perturbation of a tree, which selects
                                               ///< one of many optima

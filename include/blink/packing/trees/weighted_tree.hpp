@@ -50,9 +50,9 @@ class tree_set {
   }
 
  private:
-  std::vector<int> edges_;             // all sets, one after the other
-  std::vector<std::size_t> first_{0};  // position at which each set begins, with one more at the
-                                       // end
+  std::vector<int> edges_;  // all sets, one after the other
+  // position at which each set begins, with one more at the end
+  std::vector<std::size_t> first_{0};
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
   std::vector<int> key_;
 };

@@ -116,9 +116,9 @@ struct plan {
   /// By position in `ranks`: the rank's part of the gathered (or scattered) buffer, in proportion.
   /// Empty: equal parts.
   std::vector<std::int64_t> shares = {};
-  std::vector<int> destinations =
-      {};  ///< permute: node id by position in `ranks`, each at most once;
-           ///< a rank that names itself sends nothing
+  /// permute: node id by position in `ranks`, each at most once; a rank that names itself sends
+  /// nothing
+  std::vector<int> destinations = {};
 };
 
 /// The number of edges on the longest path from a leaf to the root (`towards_root`) or back.

@@ -116,8 +116,8 @@ struct call_record {
   call_parameters parameters;
   void const* input = nullptr;  ///< valid in the process of the rank
   void* output = nullptr;
-  bool may_be_eager =
-      false;  ///< true if ranks may read whole inputs of peers; see `eager_communicator`
+  /// true if ranks may read whole inputs of peers; see `eager_communicator`
+  bool may_be_eager = false;
   call_description::name_text const* type_names = nullptr;  ///< null: none
 
   [[nodiscard]] collective kind() const { return static_cast<collective>(parameters.kind); }

@@ -39,8 +39,8 @@ inline constexpr std::size_t largest_eager_bytes = 2048;
 /// Options of a communicator. Equal on all its ranks.
 struct communicator_options {
   wait_options waits{};
-  std::uint32_t window = 0;          ///< slots of a connection, the most chunks in flight; 0: 2, or
-                                     ///< `default_window`
+  /// slots of a connection, the most chunks in flight; 0: 2, or `default_window`
+  std::uint32_t window = 0;
   std::size_t slot_bytes = 1 << 18;  ///< the largest chunk; larger elements are refused
   pipeline_costs costs{};            ///< for the chunk sizes that the schedule leaves open
   /// Outputs from this size on bypass caches, unless a measurement chooses otherwise.

@@ -27,17 +27,17 @@ struct connection_counters {
 struct route_link {
   int link = 0;                     ///< by number in the schedule
   double nanoseconds_per_byte = 0;  ///< time that a message occupies it
-  std::uint64_t* free_at =
-      nullptr;  ///< the time when it has carried all messages so far, of all connections
+  /// the time when it has carried all messages so far, of all connections
+  std::uint64_t* free_at = nullptr;
 };
 
 /// One direction of one tree edge, as one process sees it.
 struct shared_connection {
   counter* posted = nullptr;  ///< see `reported_counters`; null if they are not reachable
   counter* consumed = nullptr;
-  std::byte* slots = nullptr;    ///< `window` slots; none if data does not use slots
-  std::uint64_t* due = nullptr;  ///< by slot: the time when the message arrives; shaped connections
-                                 ///< only
+  std::byte* slots = nullptr;  ///< `window` slots; none if data does not use slots
+  /// by slot: the time when the message arrives; shaped connections only
+  std::uint64_t* due = nullptr;
   route_link const* route = nullptr;  ///< physical links that it uses
   std::uint32_t route_length = 0;
   std::uint32_t window = 0;

@@ -34,8 +34,8 @@ struct connection_layout {
   std::size_t slot_bytes = 1 << 18;  ///< size of a slot
   memory_source memory{};
   int only_rank = -1;  ///< tables for this rank alone; -1: for all
-  void* ranks_share =
-      nullptr;  ///< memory that processes share; see `connection_tables::shared_bytes`
+  /// memory that processes share; see `connection_tables::shared_bytes`
+  void* ranks_share = nullptr;
   void* times_share = nullptr;  ///< memory that they share for times alone; see `time_bytes`
   void const* owner = nullptr;  ///< the communicator whose calls use them; null: any
 };

@@ -25,17 +25,17 @@ struct endpoint {
   std::uint32_t connection = 0;  ///< number of the connection
   std::int32_t peer = 0;         ///< the rank at the other end
   bool sends = false;            ///< true for the sending end
-  bool sender_is_source =
-      false;  ///< true for a reduce connection from a leaf or a broadcast connection from the root
-  bool sender_keeps = false;    ///< a broadcast connection: the sender also has the data in its
-                                ///< output
-  bool receiver_keeps = false;  ///< a broadcast connection: the receiver gets the data into its
-                                ///< output
+  /// true for a reduce connection from a leaf or a broadcast connection from the root
+  bool sender_is_source = false;
+  /// a broadcast connection: the sender also has the data in its output
+  bool sender_keeps = false;
+  /// a broadcast connection: the receiver gets the data into its output
+  bool receiver_keeps = false;
   transfer_mode way = transfer_mode::slots;  ///< of the present call
-  bool is_partial = false;  ///< true if it carries partial results of the reducer in this call, not
-                            ///< elements
-  std::uint8_t slot_subdivision =
-      0;                     ///< of slots that ranks share, in this call (`slot_rotation.hpp`)
+  /// true if it carries partial results of the reducer in this call, not elements
+  bool is_partial = false;
+  /// of slots that ranks share, in this call (`slot_rotation.hpp`)
+  std::uint8_t slot_subdivision = 0;
   std::uint64_t first = 0;   ///< number of the first message of the present call
   std::uint64_t bytes = 0;   ///< that passed here so far
   std::uint64_t waited = 0;  ///< clock ticks during which it blocked a task

@@ -145,8 +145,8 @@ inline topology read_machine(std::string const& name_or_path) {
   if (auto const mark = asked.rfind("+copying"); mark != std::string_view::npos) {
     auto const which = asked.substr(mark + std::string_view("+copying").size());
     if (which.empty() || which.front() == '=') {
-      constexpr std::size_t longest =
-          4096;  // as of a path, because each "+copying" is one call deeper
+      // as of a path, because each "+copying" is one call deeper
+      constexpr std::size_t longest = 4096;
       if (asked.size() > longest) {
         throw input_error("machine " + detail::in_quotes(asked) + ": expected a shorter name");
       }

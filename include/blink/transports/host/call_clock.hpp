@@ -26,12 +26,12 @@ struct call_clock {
   struct mark {
     std::uint64_t communicator = 0;  ///< a number that is the same in all its processes
     std::uint64_t calls = 0;
-    std::uint32_t ordinal = 0;  ///< its number among the communicators of its process, counted from
-                                ///< 1
+    /// its number among the communicators of its process, counted from 1
+    std::uint32_t ordinal = 0;
   };
 
-  std::uint64_t own = 0;  ///< calls of its own communicator, including this one; 0: it is not
-                          ///< compared
+  /// calls of its own communicator, including this one; 0: it is not compared
+  std::uint64_t own = 0;
   std::uint32_t count = 0;
   std::array<mark, most> marks{};
 

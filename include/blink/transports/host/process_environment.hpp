@@ -19,8 +19,8 @@ struct process_environment {
   int rank = 0;           ///< BLINK_RANK
   int rank_count = 0;     ///< BLINK_RANK_COUNT
   std::string segment{};  ///< BLINK_SEGMENT: the file of the shared memory
-  std::optional<std::chrono::nanoseconds>
-      deadline{};  ///< BLINK_DEADLINE, in seconds; may be missing
+  /// BLINK_DEADLINE, in seconds; may be missing
+  std::optional<std::chrono::nanoseconds> deadline{};
 };
 
 /// Seconds of the longest deadline that a process accepts from its environment: 30 years.

@@ -42,8 +42,8 @@ class host_rank {
 struct transport_parts {
   shared_state* state = nullptr;
   prepared_schedule* prepared = nullptr;
-  std::uint64_t* seen =
-      nullptr;  ///< by peer, private to this rank: the last call in which the peer was present
+  /// by peer, private to this rank: the last call in which the peer was present
+  std::uint64_t* seen = nullptr;
   std::uint64_t call = 0;
   int rank = 0;
   host_rank* own = nullptr;

@@ -47,14 +47,14 @@ struct message_connection_state {
   message_connection_state* up = nullptr;  // the connection to the parent in the same tree
   std::uint64_t posted = 0;                // senders
   std::uint64_t landing = 0;               // receivers: the first message without a posted receive
-  std::uint64_t skipped = 0;               // receivers: messages that arrived in buffers instead of
-                                           // slots
-  std::vector<request> landings;           // receivers, by message
+  // receivers: messages that arrived in buffers instead of slots
+  std::uint64_t skipped = 0;
+  std::vector<request> landings;  // receivers, by message
   // Receivers, connections with the same peer:
-  std::vector<message_connection_state*> first_come;  // results combined before this connection
-                                                      // receives
-  std::vector<message_connection_state*>
-      first_go;  // own inputs sent before this connection receives
+  // results combined before this connection receives
+  std::vector<message_connection_state*> first_come;
+  // own inputs sent before this connection receives
+  std::vector<message_connection_state*> first_go;
 
   /// Records the relations with another endpoint of this rank. Called for each pair.
   void match(message_connection_state& other) {

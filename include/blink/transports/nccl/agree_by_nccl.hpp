@@ -76,8 +76,8 @@ template <polled_runtime Devices, nccl_calls Calls, class Record>
 /// A value that must be the same in all processes.
 struct common_value {
   std::uint64_t hash = 0;
-  std::string text;      ///< the rule in words, for the error: "schedules are the same in all
-                         ///< processes"
+  /// the rule in words, for the error: "schedules are the same in all processes"
+  std::string text;
   std::string own = {};  ///< the value here in words, for the error; may be empty
 };
 

@@ -15,10 +15,10 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Options of a communicator over NCCL.
 struct nccl_options {
-  std::size_t slot_bytes = std::size_t{1} << 20;                 ///< the largest chunk
-  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< the longest time without
-                                                                 ///< progress
-  std::size_t memory_cap = std::size_t{1} << 30;                 ///< bytes on each device
+  std::size_t slot_bytes = std::size_t{1} << 20;  ///< the largest chunk
+  /// the longest time without progress
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);
+  std::size_t memory_cap = std::size_t{1} << 30;  ///< bytes on each device
   bool checks_places = true;  ///< true: each call asks the driver in whose memory its buffers are
   /// Costs of a group, for choosing chunks that the schedule leaves open. Estimates until they are
   /// measured.

@@ -87,8 +87,8 @@ void for_each_load(flow_problem const& problem, flow_source const& from, Search 
 /// A bound and its proof: prices of the edges by which the cheapest routes of all pairs cost 1
 /// together.
 struct proven_flow_bound {
-  rational bound;                        ///< on the amount that each sink receives: sum of price *
-                                         ///< capacity
+  /// on the amount that each sink receives: sum of price * capacity
+  rational bound;
   std::vector<std::int64_t> numerators;  ///< of the prices, by edge
   std::int64_t denominator = 1;
 };

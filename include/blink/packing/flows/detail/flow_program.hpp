@@ -303,9 +303,8 @@ class flow_program {
   double best_cost_ = 0;
   std::vector<std::int64_t> behind_;
   dual_simplex lp_;
-  std::vector<source_tree>
-      trees_;  // row t + 1 of the program is trees_[t]; trees_[0] is a placeholder for the first
-               // row
+  // row t + 1 of the program is trees_[t]; trees_[0] is a placeholder for the first row
+  std::vector<source_tree> trees_;
   std::size_t rounds_ = 0;
 };
 

@@ -393,9 +393,9 @@ class joint_program {
   joint_problem const& problem_;
   std::vector<tree_layer> layers_;
   std::size_t edges_, roots_;
-  std::size_t root_sets_;  // sets of variables for rooted amounts: one for all layers, or one for
-                           // each
-  double unit_;            // the capacity that the program counts as 1
+  // sets of variables for rooted amounts: one for all layers, or one for each
+  std::size_t root_sets_;
+  double unit_;  // the capacity that the program counts as 1
   dual_simplex lp_;
   std::vector<program_row> rows_;  // row i of the program is rows_[i - 1]
   std::map<std::pair<std::size_t, std::vector<bool>>, int> cuts_;  // row by layer and set

@@ -213,10 +213,10 @@ class dual_simplex {
     }
   }
 
-  std::size_t width_;            // number of columns; their variables are 0. There are as many as
-                                 // variables
-  std::vector<double> table_;    // basic variable of row i = value_[i] - sum of table * column
-                                 // variable
+  // number of columns; their variables are 0. There are as many as variables
+  std::size_t width_;
+  // basic variable of row i = value_[i] - sum of table * column variable
+  std::vector<double> table_;
   std::vector<double> value_;    // by row
   std::vector<double> norm_;     // by row: 1 + sum of squares
   std::vector<double> reduced_;  // by column: gain of a unit

@@ -106,8 +106,8 @@ struct growth_order {
                                growth_order const& order, double max_work,
                                std::mt19937_64& random) {
   constexpr double surely_more = 3;
-  constexpr double ignored_share =
-      0.125;  // share of `max_work` below which the estimate is ignored
+  // share of `max_work` below which the estimate is ignored
+  constexpr double ignored_share = 0.125;
   auto const n = static_cast<std::size_t>(graph.vertex_count);
   auto const reach = [&](growing_tree& t, int vertex) {
     auto const level_of = [&](int e) {

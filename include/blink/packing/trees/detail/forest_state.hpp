@@ -309,8 +309,8 @@ class forest_state {
 
   arc_list const* graph_;
   std::size_t vertices_ = 0;
-  std::vector<std::size_t> into_begin_, out_begin_;  // edges by head and by tail, as compressed
-                                                     // rows
+  // edges by head and by tail, as compressed rows
+  std::vector<std::size_t> into_begin_, out_begin_;
   std::vector<int> into_, out_;
   std::size_t words_ = 0;
   std::vector<std::uint64_t> member_;  // rows: vertices; bits: the trees that reached them
@@ -323,8 +323,8 @@ class forest_state {
   std::vector<std::size_t> used_;                // trees that send
   std::vector<std::uint64_t> missing_, unseen_;  // sets of trees
   std::vector<hop> to_vertex_;                   // first hop of the path from a vertex to y
-  std::vector<std::size_t> to_tree_;             // by tree: the vertex at which its path to y
-                                                 // begins
+  // by tree: the vertex at which its path to y begins
+  std::vector<std::size_t> to_tree_;
   std::vector<int> queue_;
   std::size_t work_ = 0;
 

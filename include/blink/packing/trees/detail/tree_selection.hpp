@@ -17,9 +17,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Trees that are used, and how often.
 struct tree_selection {
-  std::vector<std::pair<std::size_t, std::int64_t>> uses;  ///< (tree, number of uses), the latter
-                                                           ///< positive
-  std::int64_t total = 0;                                  ///< sum of all uses
+  /// (tree, number of uses), the latter positive
+  std::vector<std::pair<std::size_t, std::int64_t>> uses;
+  std::int64_t total = 0;  ///< sum of all uses
 };
 
 /// The integer program behind `few_trees`, by branch and bound. It uses candidate trees at least

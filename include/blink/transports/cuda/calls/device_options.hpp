@@ -19,13 +19,12 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Options of a communicator of devices.
 struct device_options {
-  std::vector<int>
-      devices;  ///< by rank of this process; a device that is listed several times has several
-                ///< ranks
+  /// by rank of this process; a device that is listed several times has several ranks
+  std::vector<int> devices;
   std::uint32_t window = 4;                       ///< slots of a connection: chunks in flight
   std::size_t slot_bytes = std::size_t{1} << 18;  ///< the largest chunk
-  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< the longest time without
-                                                                 ///< progress
+  /// the longest time without progress
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);
   std::uint32_t threads = 0;                      ///< of a block; 0: the largest number for which
                                                   ///< all blocks run at once
   std::size_t memory_cap = std::size_t{1} << 30;  ///< bytes on each device

@@ -52,8 +52,8 @@ struct alignas(64) channel_state {
 /// The channels of one device in the form that kernels receive: the common part of all its ranks
 /// and all calls. The numbers of messages, which increase from call to call, are in the tasks.
 struct channel_table {
-  device_rank* ranks = nullptr;  ///< ranks of the device; the tasks of each rank are listed channel
-                                 ///< by channel
+  /// ranks of the device; the tasks of each rank are listed channel by channel
+  device_rank* ranks = nullptr;
   shared_connection* connections = nullptr;
   channel_tree const* trees = nullptr;  ///< of one channel
   channel_state* states = nullptr;      ///< by rank of the device and channel

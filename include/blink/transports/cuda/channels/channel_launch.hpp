@@ -28,9 +28,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// The numbers of blocks and threads of a user's kernel.
 struct kernel_shape {
   std::uint32_t blocks = 1;  ///< of each rank; all of them run at once
-  std::uint32_t threads =
-      0;  ///< of a block; 0: the communicator's number, or the largest number for which all blocks
-          ///< run at once
+  /// of a block; 0: the communicator's number, or the largest number for which all blocks run at
+  /// once
+  std::uint32_t threads = 0;
 };
 
 /// The blocks of all ranks of one device, each with the kernel of its rank; a runtime launches it.

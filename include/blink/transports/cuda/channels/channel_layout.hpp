@@ -31,8 +31,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// The collective that kernels call, its largest count, and the number of simultaneous calls.
 struct channel_options {
   collective kind = collective::all_reduce;
-  std::size_t most_count =
-      0;  ///< elements of a call: of the buffer, or of one segment if the collective has segments
+  /// elements of a call: of the buffer, or of one segment if the collective has segments
+  std::size_t most_count = 0;
   std::uint32_t channels = 1;  ///< calls that may run at the same time
 };
 
@@ -122,8 +122,8 @@ class channel_layout {
   }
 
  private:
-  static constexpr std::size_t most_elements = std::size_t{1} << 40;  // far below the limit of 64
-                                                                      // bits
+  // far below the limit of 64 bits
+  static constexpr std::size_t most_elements = std::size_t{1} << 40;
 
   static void check(schedule const& source, channel_options const& wanted) {
     validate(source);
@@ -180,8 +180,8 @@ class channel_layout {
     constexpr std::size_t least = 4096;  // data that reducers send may be larger than elements
     std::size_t needed = std::max(least, elements.bytes);
     for (auto const& tree : trees_) needed = std::max(needed, tree.chunk_bytes);
-    constexpr std::size_t word =
-        16;  // alignment of the announced word and of accesses to the next slot
+    // alignment of the announced word and of accesses to the next slot
+    constexpr std::size_t word = 16;
     return (std::min(connections_.slot_bytes, needed) + word - 1) / word * word;
   }
   // The tasks of a channel are walked one after the other, so the messages of each task have to fit

@@ -30,8 +30,8 @@ struct copy_call {
   Schedule const* along = nullptr;
   std::vector<detail::plain_buffers> buffers;  ///< by rank, from `first_rank` on
   int first_rank = 0;
-  std::vector<placed_task> receivers;  ///< by connection; empty if the receiver is none of these
-                                       ///< ranks
+  /// by connection; empty if the receiver is none of these ranks
+  std::vector<placed_task> receivers;
   element_sizes sizes;
   std::size_t element_bytes = 1;
 

@@ -176,8 +176,8 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
       send(now, at, here.out[k], chunk, source, complete);
     }
     if (in == nullptr || now.is_delivered(in->connection)) return;
-    auto& own = combining(at.rank);  // a task that forwards from a slot frees it when all copies
-                                     // are done
+    // a task that forwards from a slot frees it when all copies are done
+    auto& own = combining(at.rank);
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
       wait_for(own, now.along->arrived(here.out[k].connection, chunk));
     }

@@ -27,8 +27,8 @@ namespace blink { inline namespace BLINK_ABI {
 [[nodiscard]] inline std::vector<placed_task> tasks_in_order(connection_tables const& tables,
                                                              int rank_count, collective kind) {
   std::vector<placed_task> all;
-  std::vector<std::size_t> receiver(tables.connection_count(), 0);  // by connection: position in
-                                                                    // `all`
+  // by connection: position in `all`
+  std::vector<std::size_t> receiver(tables.connection_count(), 0);
   for (int rank = 0; rank < rank_count; ++rank) {
     auto const tasks = tables.tasks(rank, kind);
     for (std::size_t k = 0; k < tasks.count; ++k) {

@@ -19,8 +19,8 @@ namespace blink { inline namespace BLINK_ABI {
 template <transport Transport, class T>
 struct block_work {
   tree_task* here = nullptr;  ///< set for the call by `prepared_schedule::set_call`
-  std::uint32_t task_count =
-      1;  ///< consecutive tasks, walked in turns; with packets one after the other
+  /// consecutive tasks, walked in turns; with packets one after the other
+  std::uint32_t task_count = 1;
   Transport transport{};
   call_buffers<T> buffers{};
   status result = status::ok;  ///< set when the block ends

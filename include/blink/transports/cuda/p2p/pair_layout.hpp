@@ -16,9 +16,10 @@ namespace blink { inline namespace BLINK_ABI {
 /// Options of sends and receives between ranks of different processes; the same in all processes.
 struct pair_options {
   std::uint32_t ways = 1;  ///< connections from a rank to another, each with its own block
-  std::size_t most_bytes = std::size_t{64}
-                           << 20;  ///< of slots on a device; slots become smaller if there are more
-                                   ///< connections
+  std::size_t most_bytes =
+      std::size_t{64}  /// of slots on a device; slots become smaller if there are more
+      /// connections
+      << 20;
 };
 
 /// The places of the connections between ranks of different processes: `ways` for each ordered

@@ -33,8 +33,8 @@ struct piece_part {
   std::uint64_t bytes = 0;
   std::uint64_t whole = 0;  ///< bytes of the piece
   std::uint32_t end = 0;    ///< the end of the connection, by number on its device
-  std::uint32_t next =
-      0;  ///< the next part on the same connection; 0: none, because part 0 is always a first one
+  /// the next part on the same connection; 0: none, because part 0 is always a first one
+  std::uint32_t next = 0;
 };
 
 /// Returns the bytes of a message of a part: whole slots for long parts, a quarter of the part for
@@ -71,8 +71,8 @@ struct piece_call {
   static constexpr std::uint32_t most_parts = 96;  // below the 4 KiB limit of arguments
 
   piece_part parts[most_parts] = {};  ///< the first part of each connection, then those that follow
-  piece_part const* more_parts =
-      nullptr;               ///< all parts, in memory of the device, if they do not fit
+  /// all parts, in memory of the device, if they do not fit
+  piece_part const* more_parts = nullptr;
   pair_end* ends = nullptr;  ///< of the device
   call_watch watch{};
   std::size_t slot_bytes = 0;

@@ -23,11 +23,11 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// One process's report to the others about a call that failed on its devices.
 struct device_process_report {
-  std::uint64_t schedule_hash =
-      0;  ///< hash of the schedule; 0: no kernel of this process has failed
+  /// hash of the schedule; 0: no kernel of this process has failed
+  std::uint64_t schedule_hash = 0;
   collective kind = collective::broadcast;
-  std::int64_t channel =
-      -1;  ///< of a call from the user's kernel; -1: it is the communicator's own call
+  /// of a call from the user's kernel; -1: it is the communicator's own call
+  std::int64_t channel = -1;
   std::uint32_t count = 0;
   std::array<device_rank_report, device_call::most_ranks> ranks{};
 

@@ -133,8 +133,8 @@ class protocol_schedules {
 
  private:
   std::optional<device_schedule<Devices>> chunks_, packets_;
-  std::array<int, collective_names.size()> steps_{};  // by collective, of those that the schedule
-                                                      // carries
+  // by collective, of those that the schedule carries
+  std::array<int, collective_names.size()> steps_{};
 };
 
 /// Returns a schedule with each tree repeated `ways` times, each with an equal part of the tree's

@@ -16,8 +16,8 @@ namespace blink { inline namespace BLINK_ABI {
 struct device_properties {
   std::string name;
   int multiprocessors = 0;
-  bool launches_cooperatively = false;  ///< true if all blocks of a kernel can be guaranteed to run
-                                        ///< at once
+  /// true if all blocks of a kernel can be guaranteed to run at once
+  bool launches_cooperatively = false;
 };
 
 /// The kind of memory that an address is in.

@@ -21,8 +21,8 @@ struct rank_placement {
 
   int process = 0;  ///< the process of the caller
   int process_count = 1;
-  std::vector<place> places;   ///< process by process, within a process in the order of their first
-                               ///< rank
+  /// process by process, within a process in the order of their first rank
+  std::vector<place> places;
   std::vector<int> place_of;   ///< by rank: position in `places`
   std::vector<int> device_of;  ///< by rank
   std::vector<int> devices;    ///< of this process, without duplicates: a part of `places`

@@ -92,8 +92,8 @@ static_assert(sizeof(call_entry) == 64);
 struct alignas(128) rank_state {
   // Peers read this in every call …
   std::array<call_entry, 2> entries;
-  std::array<std::array<std::byte, largest_eager_bytes>, 2>
-      eager;                           // eager payloads that do not fit into the entry
+  // eager payloads that do not fit into the entry
+  std::array<std::array<std::byte, largest_eager_bytes>, 2> eager;
   alignas(128) published_times moved;  // … this in the call after a timed one …
   // … and the rest rarely, so that it stays in the owner's cache. The owner does not load its own
   // entries, because peers may be fetching those cache lines.
