@@ -29,7 +29,7 @@ struct perf_request {
   bool in_place = false;
   bool is_shaped = false;  ///< links as slow as the schedule's, instead of memory
   bool binds = false;      ///< each rank to its share of the cores
-  /// the ceiling instead of the collective, see `plain_loops`
+  /// the baseline instead of the collective, see `plain_loops`
   std::optional<store> by_plain_loops{};
   communicator_options options;
 };

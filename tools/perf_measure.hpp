@@ -8,8 +8,8 @@
 #include <blink/schedule/block.hpp>
 
 #include "launcher.hpp"
-#include "perf_ceiling.hpp"
 #include "perf_engine.hpp"
+#include "plain_loops.hpp"
 #include <sched.h>
 
 #include <algorithm>

@@ -247,4 +247,38 @@ void call_again(Ranks& comm, injection const& planned) {
   }
 }
 
+/// The end of one rank's part of a fault.
+struct fault_end {
+  /// "reported", "no fault", or a complaint about the error or the ranks that remain
+  std::string text;
+  double seconds = 0;  ///< from the beginning of the call that failed to its error
+};
+
+/// Runs one rank's part of a fault: the loop of calls and, if it fails, calls of the ranks that
+/// remain.
+///
+/// Pre: the victim was armed.
+template <class Ranks>
+fault_end run_planned(Ranks& comm, injection const& planned) {
+  using clock_type = std::chrono::steady_clock;
+  bool const is_victim = comm.rank() == planned.victim;
+  clock_type::time_point entered;
+  try {
+    call_on(comm, planned, is_victim, entered);
+  } catch (blink::collective_error const& failure) {
+    double const seconds = std::chrono::duration<double>(clock_type::now() - entered).count();
+    // A victim that goes on later finds that its peers have continued without it.
+    if (is_victim && planned.what <= harm::stop) return {"reported", seconds};
+    if (auto wrong = complaint(failure, planned); !wrong.empty()) return {wrong, seconds};
+    auto smaller = comm.shrink();
+    if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
+      return {"shrunk to " + std::to_string(smaller.rank_count()), seconds};
+    }
+    call_again(smaller, planned);
+    return {"reported", seconds};
+  }
+  fault.operations_left = -1;
+  return {"no fault"};
+}
+
 }  // namespace blink_test

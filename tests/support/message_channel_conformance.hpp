@@ -11,13 +11,12 @@
 
 #include <blink/transports/messages/message_channel.hpp>
 
+#include "becomes_true.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 namespace blink_test {
@@ -29,17 +28,6 @@ class message_channel_conformance : public testing::Test {
   using request = typename channel::request;
   static_assert(blink::message_channel<channel>);
   Fixture all_;
-
-  // Bounded, so that a broken channel fails instead of hanging.
-  template <class Condition>
-  static bool becomes_true(Condition const& condition) {
-    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::yield();
-    }
-    return true;
-  }
   static bool ends(channel& on, request& one) {
     return becomes_true([&] { return on.is_done(one); });
   }
@@ -191,7 +179,7 @@ TYPED_TEST_P(message_channel_conformance, what_no_receive_takes_is_dropped_and_i
     typename TestFixture::request one;
     if (on.rank() == 0) {
       on.receive(&signal, sizeof(signal), 1, 5, one);
-      EXPECT_TRUE(this->becomes_true([&] {
+      EXPECT_TRUE(becomes_true([&] {
         on.drop_unmatched(kept);
         return on.is_done(one);
       }));

@@ -58,23 +58,12 @@ std::string run_rank(std::string const& path, int rank, injection const& fault) 
         [] { std::this_thread::sleep_for(deadline / 6); });
   }
   Ranks comm(path, rank, options);
-  clock_type::time_point entered;
-  try {
-    blink_test::call_on(comm, fault, is_victim, entered);
-  } catch (blink::collective_error const& failure) {
-    auto const seconds = std::chrono::duration<double>(clock_type::now() - entered).count();
-    // Peers may be in the call before, and slow on a busy machine.
-    if (seconds > 5 * std::chrono::duration<double>(deadline).count())
-      return "late: " + std::to_string(seconds);
-    if (auto wrong = blink_test::complaint(failure, fault); !wrong.empty()) return wrong;
-    auto smaller = comm.shrink();
-    if (smaller.rank_count() != fault.ranks - (fault.is_mismatch() ? 0 : 1)) {
-      return "shrunk to " + std::to_string(smaller.rank_count());
-    }
-    blink_test::call_again(smaller, fault);
-    return std::string(went_on) + std::to_string(seconds);
+  auto const end = blink_test::run_planned(comm, fault);
+  // Peers may be in the call before, and slow on a busy machine.
+  if (end.seconds > 5 * std::chrono::duration<double>(deadline).count()) {
+    return "late: " + std::to_string(end.seconds);
   }
-  return "no fault";
+  return end.text == "reported" ? std::string(went_on) + std::to_string(end.seconds) : end.text;
 }
 
 class injected_faults : public testing::Test {

@@ -39,21 +39,7 @@ std::string run_rank(blink::thread_communicator<Transport, blink::lone_thread>& 
                      injection const& planned) {
   bool const is_victim = comm.rank() == planned.victim;
   if (is_victim) blink_test::arm(planned, hang, [] { std::this_thread::sleep_for(deadline / 6); });
-  std::chrono::steady_clock::time_point entered;
-  try {
-    blink_test::call_on(comm, planned, is_victim, entered);
-  } catch (blink::collective_error const& failure) {
-    if (is_victim && !planned.is_mismatch()) return "reported";  // after the peers had continued
-    if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
-    auto smaller = comm.shrink();
-    if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
-      return "shrunk to " + std::to_string(smaller.rank_count());
-    }
-    blink_test::call_again(smaller, planned);
-    return "reported";
-  }
-  blink_test::fault.operations_left = -1;
-  return "no fault";
+  return blink_test::run_planned(comm, planned).text;
 }
 
 /// Runs one fault. Returns true if it happened.

@@ -31,7 +31,7 @@ class two_of_three_ranks {
   two_of_three_ranks() {
     blink_test::run_threads(ranks, [&](int rank) {
       auto& comm = at(rank);
-      comm.emplace(blink_test::thread_channel(network_, rank), options());
+      comm.emplace(blink_test::thread_channel(network_, rank), blink_test::conformance_options());
       auto& prepared = comm->prepare(blink::chain_schedule(ranks, 0));
       blink::call_record record;
       record.parameters.schedule_hash = prepared.hash();
@@ -71,12 +71,6 @@ class two_of_three_ranks {
   void abort() { at(0)->fail("enough"); }
 
  private:
-  static blink::communicator_options options() {
-    blink::communicator_options result;
-    result.window = 3;
-    result.slot_bytes = 200;
-    return result;
-  }
   std::optional<blink_test::thread_communicator>& at(int rank) {
     return comms_[static_cast<std::size_t>(rank)];
   }

@@ -19,7 +19,7 @@ class two_ranks {
   using transport = typename Session::transport_type;
 
   two_ranks()
-      : me_(MPI_COMM_WORLD, options()),
+      : me_(MPI_COMM_WORLD, blink_test::conformance_options()),
         plan_(me_.prepare(blink::chain_schedule(me_.rank_count(), 0))) {
     blink::call_record record;
     record.parameters.schedule_hash = plan_.hash();
@@ -58,12 +58,6 @@ class two_ranks {
   }
 
  private:
-  static blink::communicator_options options() {
-    blink::communicator_options result;
-    result.window = 3;
-    result.slot_bytes = 200;
-    return result;
-  }
   Session me_;
   blink::prepared_schedule& plan_;
 };

@@ -31,28 +31,15 @@ constexpr auto deadline = std::chrono::milliseconds(400);
 
 /// Ranks that have ended meet here; a rank that hangs does so until all peers have arrived.
 MPI_Comm end_of_fault = MPI_COMM_NULL;
-bool has_arrived_at = false;
+bool has_met = false;
 void meet() {
-  if (!std::exchange(has_arrived_at, true)) MPI_Barrier(end_of_fault);
+  if (!std::exchange(has_met, true)) MPI_Barrier(end_of_fault);
 }
 
 std::string run_rank(communicator& comm, injection const& planned) {
   bool const is_victim = comm.rank() == planned.victim;
   if (is_victim) blink_test::arm(planned, meet, [] { std::this_thread::sleep_for(deadline / 6); });
-  std::chrono::steady_clock::time_point entered;
-  try {
-    blink_test::call_on(comm, planned, is_victim, entered);
-  } catch (blink::collective_error const& failure) {
-    if (is_victim && !planned.is_mismatch()) return "reported";  // after the peers had continued
-    if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
-    auto smaller = comm.shrink();
-    if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
-      return "shrunk to " + std::to_string(smaller.rank_count());
-    }
-    blink_test::call_again(smaller, planned);
-    return "reported";
-  }
-  return "no fault";
+  return blink_test::run_planned(comm, planned).text;
 }
 
 TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
@@ -74,7 +61,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
     options.slot_bytes = way == 1 ? 1 << 14 : 512;
     communicator comm(MPI_COMM_WORLD, options, way == 2 ? std::size_t{1} << 12 : 0,
                       way == 1 ? 1 : 1 << 20);
-    has_arrived_at = false;
+    has_met = false;
     auto const end = run_rank(comm, planned);
     blink_test::fault.operations_left = -1;
     meet();

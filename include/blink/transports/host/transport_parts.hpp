@@ -32,9 +32,6 @@ class host_rank {
   virtual status wait_long(host_wait& wait) = 0;
 
  protected:
-  host_rank() = default;
-  host_rank(host_rank const&) = default;
-  host_rank& operator=(host_rank const&) = default;
   ~host_rank() = default;
 };
 

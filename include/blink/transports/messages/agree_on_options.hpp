@@ -74,7 +74,7 @@ void largest_of_all(Channel& channel, int tag, std::array<std::uint64_t, Count>&
         }
         throw collective_error(
             communicator_text<Channel>("rank " + std::to_string(from) +
-                                       " does not compare its options, expected it to"),
+                                       " has not compared its options, expected all ranks to"),
             channel.rank(), from, -1, -1);
       }
       std::this_thread::yield();

@@ -22,9 +22,6 @@ class any_wait {
   [[nodiscard]] virtual std::uint64_t now() = 0;
 
  protected:
-  any_wait() = default;
-  any_wait(any_wait const&) = delete;
-  any_wait& operator=(any_wait const&) = delete;
   ~any_wait() = default;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The ceiling of this memory: threads that read all inputs and write all outputs by plain loops.
+// A baseline for this memory: threads that read all inputs and write all outputs by plain loops.
 
 #include <blink/core/collective.hpp>
 #include <blink/reducers/reducer.hpp>
@@ -41,7 +41,7 @@ class meeting_point {
 };
 
 /// True if plain loops carry out the collective.
-[[nodiscard]] constexpr bool has_ceiling(collective kind) {
+[[nodiscard]] constexpr bool has_plain_loops(collective kind) {
   return kind != collective::barrier && kind != collective::send_to_next &&
          kind != collective::permute;
 }
