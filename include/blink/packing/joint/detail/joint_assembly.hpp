@@ -5,7 +5,7 @@
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/splitting_off.hpp>
 #include <blink/packing/joint/detail/joint_optimum.hpp>
-#include <blink/packing/joint/detail/joint_program.hpp>
+#include <blink/packing/joint/detail/joint_problem.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
 
 #include <algorithm>

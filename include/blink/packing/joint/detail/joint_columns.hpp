@@ -6,7 +6,7 @@
 #include <blink/graph/detail/arborescence_search.hpp>
 #include <blink/graph/detail/spanning_tree_search.hpp>
 #include <blink/packing/joint/detail/joint_assembly.hpp>
-#include <blink/packing/joint/detail/joint_program.hpp>
+#include <blink/packing/joint/detail/joint_problem.hpp>
 #include <blink/packing/lp/simplex.hpp>
 #include <blink/packing/trees/tree_oracle.hpp>
 

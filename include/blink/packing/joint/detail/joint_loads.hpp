@@ -3,7 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/graph/detail/flow_network.hpp>
-#include <blink/packing/joint/detail/joint_program.hpp>
+#include <blink/packing/joint/detail/joint_problem.hpp>
 #include <blink/packing/lp/detail/exact_solve.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
 

@@ -5,7 +5,7 @@
 #include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/detail/arborescence_search.hpp>
-#include <blink/packing/joint/detail/joint_program.hpp>
+#include <blink/packing/joint/detail/joint_problem.hpp>
 
 #include <algorithm>
 #include <cstddef>

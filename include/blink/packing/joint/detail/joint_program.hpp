@@ -5,11 +5,11 @@
 #include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/detail/flow_network.hpp>
+#include <blink/packing/joint/detail/joint_problem.hpp>
 #include <blink/packing/lp/detail/dual_simplex.hpp>
 #include <blink/packing/lp/detail/exact_solve.hpp>
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -22,29 +22,6 @@
 // The optimum of packing pairs of trees, as a linear program over loads and cuts.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
-
-/// The problem of packing pairs of an in-tree and an out-tree. Trees span the ranks. Data moves
-/// over an edge of an in-tree towards the root.
-struct joint_problem {
-  arc_list graph;
-  std::vector<int> resource;           ///< by edge: the resource whose capacity it uses
-  std::vector<std::int64_t> capacity;  ///< by resource, positive
-  std::vector<int> roots;              ///< distinct ranks
-  std::vector<bool> is_switch;         ///< by vertex; trees pass through switches
-  std::vector<int> reducing;           ///< switches that in-trees may span
-  std::vector<int> copying;            ///< switches that out-trees may span
-  /// True if both directions of a link are one resource. Then an in-tree uses as much of it as the
-  /// same tree as an out-tree. So only out-trees are packed, and each pair is a tree and its
-  /// reverse.
-  bool is_symmetric = false;
-};
-
-/// Trees of one direction that span the ranks and `switches`, and pass through other switches.
-struct tree_layer {
-  bool inward = false;
-  std::vector<int> switches;  ///< ascending
-  friend auto operator<=>(tree_layer const&, tree_layer const&) = default;
-};
 
 /// Approximate loads of each layer and amounts at each root at an optimum, and the prices.
 struct approximate_loads {
