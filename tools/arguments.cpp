@@ -104,7 +104,8 @@ std::optional<int> read_root(std::string const& text) {
 
 allocation read_part(std::string const& machine, std::string const& ranks,
                      std::string const& links) {
-  allocation result{read_machine(machine), {}};
+  allocation result;
+  result.whole = result.machine = read_machine(machine);
   if (!ranks.empty()) result.machine = subset(result.machine, read_ids("--ranks", ranks));
   if (links == "auto") {
     if (auto const kind = fastest_connecting_kind(result.machine)) result.links = to_text(*kind);

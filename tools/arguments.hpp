@@ -43,6 +43,7 @@ struct size_range {
 struct allocation {
   topology machine;   ///< the requested ranks, and the links that may be used
   std::string links;  ///< the only kind of link that is used; empty: all
+  topology whole;     ///< MACHINE, against which plans are checked
 };
 
 /// Reads a machine and reduces it to ranks and links.

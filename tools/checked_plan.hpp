@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/topology/topology.hpp>
+
+#include "arguments.hpp"
 
 #include <string>
 #include <string_view>
@@ -11,12 +13,23 @@
 
 namespace blink::tools {
 
-/// Returns a plan that the independent checker accepts. Tools show, write and run no other plan.
+/// A plan, and what the checker computed from it.
+struct plan_and_report {
+  blink::plan plan;
+  check_report report;
+};
+
+/// Returns the plan as the independent checker accepts it on the whole machine. Tools show, write
+/// and run no other plan.
 ///
-/// links:  the one kind of link that the machine was reduced to; empty: all links.
-/// Throws: as `make_plan`; std::runtime_error if the plan does not pass the checker.
-[[nodiscard]] plan checked_plan(topology const& machine, std::string const& links,
-                                plan_request const& request);
+/// place:  the part of the machine that the plan was made for
+/// Throws: std::runtime_error if the plan does not pass the checker; overflow_error if the checker
+///         needs larger numbers.
+[[nodiscard]] plan_and_report checked(allocation const& place, plan made);
+
+/// Plans, and checks the plan.
+/// Throws: as `make_plan` and `checked`.
+[[nodiscard]] plan_and_report checked_plan(allocation const& place, plan_request const& request);
 
 /// A planner, and a line about it.
 struct listed_planner {

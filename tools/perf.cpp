@@ -109,7 +109,7 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
       throw input_error(options.plan + ": a plan for " + std::string(to_text(planned.collective)) +
                         ", expected one for " + std::string(to_text(kind)));
     }
-    auto const report = check_plan(place.machine, planned);
+    auto const report = check_plan(place.whole, planned);
     if (!report) throw input_error(options.plan + ": " + *report.fault);
     result.push_back(contend(place.machine, planned, options));
     return result;
@@ -122,7 +122,7 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
   if (!options.destinations.empty()) request.destinations = read_ids("--to", options.destinations);
   for (auto const& name : split_list(options.planners)) {
     request.planner = name;
-    auto const planned = checked_plan(place.machine, place.links, request);
+    auto const planned = checked_plan(place, request).plan;
     if (!request.root && !planned.trees.empty() && has_root(kind)) {
       auto const& first = planned.trees.front();  // the other planners use the same
       request.root = kind == collective::gather ? first.members.back() : first.root;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/drawing/picture.hpp>
-#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/schedule/tuning_file.hpp>
@@ -17,8 +16,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -40,6 +41,7 @@ struct plan_arguments {
   std::string out;
   std::string svg;
   bool compare = false;
+  bool all = false;
   std::string bytes = "0";
   double slow_start_microseconds = 0;
   size_options sizes;
@@ -66,7 +68,82 @@ int max_height(plan const& p) {
   return result;
 }
 
-void print_plan(topology const& machine, plan const& p) {
+// Of more than this many, there is a summary.
+constexpr std::size_t most_trees = 64;
+constexpr std::size_t most_links = 256;
+
+void print_trees(plan const& p) {
+  bool const moves_data = p.rate > rational(0);
+  std::printf("  %4s %5s %10s %7s %6s  %s\n", "tree", "root", "weight", "share", "height", "edges");
+  for (std::size_t i = 0; i < p.trees.size(); ++i) {
+    auto const& t = p.trees[i];
+    std::printf("  %4zu %5d %10s %6.2f%% %6d ", i, t.root, t.weight.to_text().c_str(),
+                moves_data ? 100 * (t.weight / p.rate).to_double() : 0, height(t));
+    if (!t.reduce.empty()) std::printf(" up: %s", edges_text(t.reduce).c_str());
+    if (!t.broadcast.empty()) std::printf(" down: %s", edges_text(t.broadcast).c_str());
+    std::printf("\n");
+  }
+}
+
+/// Prints the trees of each weight and height in one line.
+void summarize_trees(plan const& p) {
+  struct alike {
+    std::size_t trees = 0;
+    std::set<int> roots{};
+  };
+  std::map<std::pair<rational, int>, alike> kinds;
+  for (auto const& t : p.trees) {
+    auto& kind = kinds[{t.weight, height(t)}];
+    ++kind.trees;
+    kind.roots.insert(t.root);
+  }
+  std::printf("  %7s %7s %12s %7s %6s\n", "trees", "roots", "weight", "share", "height");
+  std::size_t printed = 0;
+  for (auto kind = kinds.rbegin(); kind != kinds.rend() && printed < most_trees; ++kind) {
+    auto const& [weight, levels] = kind->first;
+    auto const count = static_cast<std::int64_t>(kind->second.trees);
+    std::printf("  %7zu %7zu %12s %6.2f%% %6d\n", kind->second.trees, kind->second.roots.size(),
+                weight.to_text().c_str(), 100 * (weight * count / p.rate).to_double(), levels);
+    ++printed;
+  }
+  if (printed < kinds.size()) std::printf("  and %zu more kinds\n", kinds.size() - printed);
+  std::printf("  (--all shows each tree)\n");
+}
+
+void print_links(topology const& machine, plan_and_report const& planned, bool all) {
+  auto const view = detail::member_view(machine, planned.plan);
+  auto const load_of = [&](std::pair<int, int> const& ends) {
+    auto const found = planned.report.load.find(ends);
+    return found == planned.report.load.end() ? rational(0) : found->second;
+  };
+  auto const use = [](rational const& load, rational const& capacity) {
+    return 100 * (load / capacity).to_double();
+  };
+  if (all || view.capacity.size() <= most_links) {
+    std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");
+    for (auto const& [ends, capacity] : view.capacity) {
+      auto const load = load_of(ends);
+      std::printf("  %4d -> %-4d %10s %10s %6.1f%%\n", ends.first, ends.second,
+                  load.to_text().c_str(), capacity.to_text().c_str(), use(load, capacity));
+    }
+    return;
+  }
+  std::map<std::pair<rational, rational>, std::size_t> kinds;  // by capacity and load
+  for (auto const& [ends, capacity] : view.capacity) ++kinds[{capacity, load_of(ends)}];
+  std::printf("\n  %7s %10s %10s %7s\n", "links", "load", "capacity", "use");
+  std::size_t printed = 0;
+  for (auto kind = kinds.rbegin(); kind != kinds.rend() && printed < most_trees; ++kind) {
+    auto const& [capacity, load] = kind->first;
+    std::printf("  %7zu %10s %10s %6.1f%%\n", kind->second, load.to_text().c_str(),
+                capacity.to_text().c_str(), use(load, capacity));
+    ++printed;
+  }
+  if (printed < kinds.size()) std::printf("  and %zu more kinds\n", kinds.size() - printed);
+  std::printf("  (--all shows each link)\n");
+}
+
+void print_plan(topology const& machine, plan_and_report const& planned, bool all) {
+  auto const& p = planned.plan;
   std::printf("collective   %s over %zu ranks: %s\n", std::string(to_text(p.collective)).c_str(),
               p.ranks.size(), in_words(p.ranks).c_str());
   std::printf("machine      %s%s\n", machine.name.c_str(),
@@ -76,50 +153,36 @@ void print_plan(topology const& machine, plan const& p) {
     std::printf("%s: nothing to move\n", p.ranks.size() == 1 ? "one rank" : "all stay");
     return;
   }
-  bool const moves_data = p.rate > rational(0);
   std::printf("rate         %s\n",
-              moves_data ? in_words(p.rate, p.unit).c_str() : "none: signals only");
+              p.rate > rational(0) ? in_words(p.rate, p.unit).c_str() : "none: signals only");
   if (p.bound > rational(0)) {
     std::printf("bound        %s, rate/bound %.1f %%\n", in_words(p.bound, p.unit).c_str(),
                 100 * (p.rate / p.bound).to_double());
     std::printf("certificate  %s\n", in_words(p.proof).c_str());
   }
   std::printf("trees        %zu, height %d\n\n", p.trees.size(), max_height(p));
-  std::printf("  %4s %5s %10s %7s %6s  %s\n", "tree", "root", "weight", "share", "height", "edges");
-  constexpr std::size_t most_paths = 256;  // an all-to-all has hundreds
-  auto const printed =
-      is_point_to_point(p.collective) ? std::min(most_paths, p.trees.size()) : p.trees.size();
-  for (std::size_t i = 0; i < printed; ++i) {
-    auto const& t = p.trees[i];
-    std::printf("  %4zu %5d %10s %6.2f%% %6d ", i, t.root, t.weight.to_text().c_str(),
-                moves_data ? 100 * (t.weight / p.rate).to_double() : 0, height(t));
-    if (!t.reduce.empty()) std::printf(" up: %s", edges_text(t.reduce).c_str());
-    if (!t.broadcast.empty()) std::printf(" down: %s", edges_text(t.broadcast).c_str());
-    std::printf("\n");
+  if (all || p.trees.size() <= most_trees) {
+    print_trees(p);
+  } else {
+    summarize_trees(p);
   }
-  if (printed < p.trees.size()) {
-    std::printf("  and %zu more, which --out writes\n", p.trees.size() - printed);
-  }
-  std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");
-  auto const view = detail::member_view(machine, p);
-  auto const report = check_plan(machine, p);
-  for (auto const& [ends, capacity] : view.capacity) {
-    auto const found = report.load.find(ends);
-    auto const load = found == report.load.end() ? rational(0) : found->second;
-    std::printf("  %4d -> %-4d %10s %10s %6.1f%%\n", ends.first, ends.second,
-                load.to_text().c_str(), capacity.to_text().c_str(),
-                100 * (load / capacity).to_double());
-  }
+  print_links(machine, planned, all);
 }
 
-void print_comparison(topology const& machine, plan const& chosen, bool all) {
+/// Prints what the planner `ring` gets, if it is cheap, or with `all` what every planner gets.
+void print_comparison(allocation const& place, plan const& chosen, bool all) {
+  constexpr std::size_t most_ranks = 64;  // more take the ring longer than the plan
+  if (!all && chosen.ranks.size() > most_ranks) {
+    std::printf("\n  (--compare shows other planners)\n");
+    return;
+  }
   std::printf("\n  %-26s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
               "height", "");
   for (auto const& [name, about] : all_planners()) {
     if (!all && name != planned_by::ring && name != chosen.planner) continue;
     plan_request const request{chosen.collective, chosen.trees.front().root, name};
     try {
-      auto const p = name == chosen.planner ? chosen : checked_plan(machine, chosen.links, request);
+      auto const p = name == chosen.planner ? chosen : checked_plan(place, request).plan;
       auto const gain = (chosen.rate / p.rate).to_double();
       std::printf("  %-26s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
                   p.bound > rational(0) ? 100 * (p.rate / p.bound).to_double() : 0, p.trees.size(),
@@ -187,8 +250,8 @@ void run_plan(plan_arguments const& options) {
   refuse_contradictions(options);
   if (!options.repair.empty()) {
     auto const again = show_repair(options.machine, options.ranks, options.repair);
-    print_plan(again.machine, again.planned);
-    return write_outputs(again.machine, again.planned, options);
+    print_plan(again.place.machine, again.planned, options.all);
+    return write_outputs(again.place.machine, again.planned.plan, options);
   }
   plan_request request;
   request.collective = read_collective(options.collective);
@@ -199,17 +262,18 @@ void run_plan(plan_arguments const& options) {
   }
   request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
-  auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
+  auto const place = read_allocation(options.machine, options.ranks, options.links);
+  auto const& machine = place.machine;
   request.constraints = options.hints.options();
-  if (!options.sizes.sizes.empty()) return show_sizes(machine, links, request, options.sizes);
+  if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
   if (options.hints.frontier > 0) return show_frontier(machine, request, options.hints.frontier);
   bool const hinted = !request.constraints.empty() || request.constraints.balance_switches;
-  auto const p =
-      hinted ? plan_with_hints(machine, links, request) : checked_plan(machine, links, request);
-  print_plan(machine, p);
+  auto const planned = hinted ? plan_with_hints(place, request) : checked_plan(place, request);
+  auto const& p = planned.plan;
+  print_plan(machine, planned, options.all);
   bool const has_baselines = has_spanning_trees(p.collective);
   if (!p.trees.empty() && has_baselines && !hinted) {
-    print_comparison(machine, p, options.compare);
+    print_comparison(place, p, options.compare);
   }
   write_outputs(machine, p, options);
 }
@@ -255,6 +319,7 @@ void add_plan_command(CLI::App& app) {
       ->check(number_from_0())
       ->capture_default_str();
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
+  command->add_flag("--all", options->all, "show each tree and link, not a summary of hundreds");
   add_export_options(*command, options->exports);
   auto* repair = command->add_option(
       "--repair", options->repair,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_hints.hpp"
 
-#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/constraints/plan_fixed_trees.hpp>
 #include <blink/planning/constraints/read_hints.hpp>
 #include <blink/planning/constraints/restricted_plan.hpp>
@@ -11,8 +10,6 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
-#include <stdexcept>
-#include <utility>
 
 namespace blink::tools {
 
@@ -55,13 +52,9 @@ void add_hint_options(CLI::App& command, hint_options& options) {
       ->check(positive_number());
 }
 
-plan plan_with_hints(topology const& machine, std::string const& links,
-                     plan_request const& request) {
-  auto result = make_restricted_plan(machine, request);
-  result.plan.links = links;
-  if (auto const report = check_plan(machine, result.plan); !report) {
-    throw std::runtime_error("the plan with options does not pass the checker: " + *report.fault);
-  }
+plan_and_report plan_with_hints(allocation const& place, plan_request const& request) {
+  auto const result = make_restricted_plan(place.machine, request);
+  auto planned = checked(place, result.plan);
   std::printf("  %-40s %16s %9s %20s\n", "restriction", "rate", "cost", "at most");
   for (std::size_t i = 0; i < result.steps.size(); ++i) {
     auto const& step = result.steps[i];
@@ -72,7 +65,7 @@ plan plan_with_hints(topology const& machine, std::string const& links,
                 step.rate.to_text().c_str(), cost, step.bound.to_text().c_str());
   }
   std::printf("\n");
-  return std::move(result.plan);
+  return planned;
 }
 
 void show_frontier(topology const& machine, plan_request const& request, int most) {

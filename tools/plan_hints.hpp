@@ -5,6 +5,9 @@
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
+#include "arguments.hpp"
+#include "checked_plan.hpp"
+
 #include <string>
 
 namespace CLI {
@@ -30,8 +33,7 @@ struct hint_options {
 void add_hint_options(CLI::App& command, hint_options& options);
 
 /// Returns a restricted plan that the checker accepts. Prints the cost of each restriction.
-[[nodiscard]] plan plan_with_hints(topology const& machine, std::string const& links,
-                                   plan_request const& request);
+[[nodiscard]] plan_and_report plan_with_hints(allocation const& place, plan_request const& request);
 
 /// Prints the rate for each number of trees per root at which it grows, up to `most`.
 void show_frontier(topology const& machine, plan_request const& request, int most);

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_repair.hpp"
 
-#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/planning/repair_plan.hpp>
 
 #include "arguments.hpp"
 
 #include <cstdio>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -51,11 +49,8 @@ repaired show_repair(std::string const& machine, std::string const& ranks,
   }
   if (ids.empty()) throw input_error(old_file + ": no rank of the plan is in machine " + machine);
   auto place = read_allocation(machine, ids, old.links.empty() ? "all" : old.links);
-  auto result = repair_plan(place.machine, old);
-  result.plan.links = place.links;
-  if (auto const report = check_plan(place.machine, result.plan); !report) {
-    throw std::runtime_error("the repaired plan does not pass the checker: " + *report.fault);
-  }
+  auto const result = repair_plan(place.machine, old);
+  auto planned = checked(place, result.plan);
   auto const& d = result.difference;
   std::printf("repaired     %s: %s%s\n", old_file.c_str(), to_text(result.algorithm),
               result.reason.empty() ? "" : (" (" + result.reason + ")").c_str());
@@ -73,7 +68,7 @@ repaired show_repair(std::string const& machine, std::string const& ranks,
   print_links("links left  ", d.links_left);
   print_links("links taken ", d.links_taken);
   std::printf("\n");
-  return {std::move(place.machine), std::move(result.plan)};
+  return {std::move(place), std::move(planned)};
 }
 
 }  // namespace blink::tools

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/planning/plan/plan.hpp>
-#include <blink/topology/topology.hpp>
+#include "arguments.hpp"
+#include "checked_plan.hpp"
 
 #include <string>
 
@@ -10,8 +10,8 @@ namespace blink::tools {
 
 /// A machine and the plan that was repaired for it.
 struct repaired {
-  topology machine;
-  plan planned;
+  allocation place;
+  plan_and_report planned;
 };
 
 /// Repairs the plan of a file for the machine as it is now, checks it, and prints the difference.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_sizes.hpp"
 
-#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/choose_tuning.hpp>
 #include <blink/schedule/tuning_file.hpp>
 
 #include "arguments.hpp"
+#include "checked_plan.hpp"
 #include "number_checks.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <fstream>
-#include <stdexcept>
+#include <utility>
 
 namespace blink::tools {
 
@@ -61,17 +61,11 @@ std::string bytes_in_words(std::size_t bytes) {
   return std::to_string(bytes) + units[unit];
 }
 
-void show_sizes(topology const& machine, std::string const& links, plan_request const& request,
-                size_options const& options) {
+void show_sizes(allocation const& place, plan_request const& request, size_options const& options) {
+  auto const& machine = place.machine;
   auto const range = read_sizes("--sizes", options.sizes);
   auto candidates = all_algorithms(machine, request, options.cost.parameters());
-  for (auto& each : candidates.plans) {
-    each.plan.links = links;
-    if (auto const report = check_plan(machine, each.plan); !report) {
-      throw std::runtime_error("the plan of planner " + each.plan.planner +
-                               " does not pass the checker: " + *report.fault);
-    }
-  }
+  for (auto& each : candidates.plans) each.plan = checked(place, std::move(each.plan)).plan;
   std::vector<std::string> names;
   for (auto const& each : candidates.plans) names.push_back(name_of(each));
   auto const name = [&](std::size_t i) { return names[i].c_str(); };

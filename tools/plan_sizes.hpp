@@ -6,6 +6,8 @@
 #include <blink/schedule/tuning_table.hpp>
 #include <blink/topology/topology.hpp>
 
+#include "arguments.hpp"
+
 #include <string>
 
 namespace CLI {
@@ -37,8 +39,7 @@ struct size_options {
 void add_size_options(CLI::App& command, size_options& options);
 
 /// Prints the fastest planner for each size and the sizes where it changes.
-void show_sizes(topology const& machine, std::string const& links, plan_request const& request,
-                size_options const& options);
+void show_sizes(allocation const& place, plan_request const& request, size_options const& options);
 
 /// Returns text such as "1.5K" or "16M" if that is exact, else the number.
 [[nodiscard]] std::string bytes_in_words(std::size_t bytes);

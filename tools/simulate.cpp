@@ -51,7 +51,7 @@ simulated read_simulated(simulate_options const& options) {
   request.collective = read_collective(options.collective);
   request.root = read_root(options.root);
   request.planner = options.planner;
-  return {place.machine, checked_plan(place.machine, place.links, request)};
+  return {place.machine, checked_plan(place, request).plan};
 }
 
 void run_simulate(simulate_options const& options) {

@@ -216,6 +216,44 @@ TEST(repair_plan, keeps_shares_forwarding_ranks_and_forbidden_links) {
   EXPECT_EQ(again.plan.rate, again.plan.bound);
 }
 
+TEST(repair_plan, an_old_plan_with_a_fault_is_refused) {
+  auto const machine =
+      test::direct_machine({{0, 1, 1, 1}, {1, 0, 1, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}});
+  auto const fault_of = [&](plan const& old) -> std::string {
+    try {
+      (void)repair_plan(machine, old);
+    } catch (input_error const& fault) {
+      return fault.what();
+    }
+    return "repaired";
+  };
+  for (auto const kind : kinds) {
+    SCOPED_TRACE(std::string(to_text(kind)));
+    auto const sound = make_plan(machine, {kind});
+    EXPECT_EQ(fault_of(sound), "repaired");
+    auto old = sound;
+    // Two ranks wait for each other.
+    auto const root = old.trees[0].root;
+    std::vector<int> rest;
+    for (int const rank : old.ranks) {
+      if (rank != root) rest.push_back(rank);
+    }
+    auto const [a, b, c] = std::array{rest[0], rest[1], rest[2]};
+    bool const up = has_reduce_phase(kind);
+    auto& phase = up ? old.trees[0].reduce : old.trees[0].broadcast;
+    phase = {{a, b, {a, b}}, {b, a, {b, a}}};
+    phase.push_back(up ? tree_edge{c, root, {c, root}} : tree_edge{root, c, {root, c}});
+    EXPECT_NE(fault_of(old).find("repair: the old plan is not sound: tree 0: rank"),
+              std::string::npos);
+    old = sound;
+    old.rate += 1;
+    EXPECT_NE(fault_of(old).find("the plan claims a rate of"), std::string::npos);
+    old = sound;
+    (up ? old.trees[0].reduce : old.trees[0].broadcast)[0].path.clear();
+    EXPECT_NE(fault_of(old).find("does not lead from one end to the other"), std::string::npos);
+  }
+}
+
 TEST(plan_difference, names_what_changed) {
   auto const tree_of = [](std::vector<std::pair<int, int>> const& edges, std::int64_t weight) {
     tree t{0, weight, {}, {}};

@@ -41,6 +41,8 @@ ok "all-reduce of the allocation" "62.5 GB/s" "$blink" plan "$data/dgx1v.xml" --
 ok "broadcast of the allocation" "75 GB/s" "$blink" plan "$data/dgx1v.xml" --ranks 0-5 -c broadcast
 ok "built-in machine" "600/7" "$blink" plan dgx1v --out plan.json
 ok "plan file is sound" "sound" "$blink" check dgx1v plan.json
+ok "many trees are a summary" "(--all shows each tree)" "$blink" plan dgx_a100:16 -c all_gather
+ok "each of many trees" " 127   " "$blink" plan dgx_a100:16 -c all_gather --all
 ok "all planners" "double_tree" "$blink" plan dgx1v --compare
 ok "picture" "picture written" "$blink" plan dgx1p --svg picture.svg
 ok "svg" "</svg>" cat picture.svg
@@ -93,6 +95,26 @@ ok "plan to repair" "written" "$blink" plan dgx1v -c all_gather --out old.json
 ok "repair" "ranks lost   7" "$blink" plan dgx1v --ranks 0-6 --repair old.json --out new.json
 ok "repaired plan is sound" "sound" "$blink" check dgx1v new.json
 ok "repair of what is whole" "0 changed, 0 new, 0 dropped" "$blink" plan dgx1v --repair old.json
+# A lost link leaves a switch at a dead end. The plan's certificate holds on the machine as given.
+python3 - <<'PY'
+import json
+def machine(name, lost):
+    ends = [(0, 1, 10), (1, 2, 10), (2, 0, 10), (0, 3, 5), (3, 4, 5), (1, 4, 5), (2, 4, 5)]
+    links = [{"src": a, "dst": b, "capacity": c} for u, v, c in ends for a, b in ((u, v), (v, u)) if {u, v} != lost]
+    nodes = [{"id": i, "kind": "gpu" if i < 3 else "switch"} for i in range(5)]
+    json.dump({"name": name, "unit": "GB/s", "nodes": nodes, "links": links}, open(name + ".json", "w"))
+machine("before", set())
+machine("after", {3, 4})
+PY
+for kind in broadcast reduce all_gather reduce_scatter all_reduce; do
+  ok "plan $kind before the loss" "written" "$blink" plan before.json -c $kind --out old_part.json
+  ok "repair of $kind at a dead end" "written" "$blink" plan after.json --repair old_part.json --out new_part.json
+  ok "$kind is sound on the machine as given" "sound" "$blink" check after.json new_part.json
+  ok "plan $kind on a part" "written" "$blink" plan after.json --ranks 0-2 -c $kind --out new_part.json
+  ok "$kind of a part is sound" "sound" "$blink" check after.json new_part.json
+done
+sed 's/"reduce": *\[/"reduce": [[1, 0, [1, 0]], /' new_part.json >twice.json
+refused "repair of an unsound plan" "the old plan is not sound: tree 0: reduce edge" "$blink" plan after.json --repair twice.json
 refused "repair of no plan" "malformed JSON" "$blink" plan dgx1v --repair "$data/dgx1v.xml"
 refused "repair and hints" "--repair and hints contradict" "$blink" plan dgx1v --repair old.json --max-trees 9
 refused "repair and sizes" "--repair and --sizes contradict" "$blink" plan dgx1v --repair old.json --sizes 8:1K

@@ -9,6 +9,7 @@
 #include <compare>
 #include <concepts>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,6 +53,9 @@ class rational {
   [[nodiscard]] static std::optional<rational> from_text(std::string_view text);
 
   friend constexpr rational operator+(rational const& a, rational const& b) {
+    if (a.denominator_ == b.denominator_) {
+      return reduced(wide{a.numerator_} + b.numerator_, a.denominator_);
+    }
     return reduced(wide{a.numerator_} * b.denominator_ + wide{b.numerator_} * a.denominator_,
                    wide{a.denominator_} * b.denominator_);
   }
@@ -80,18 +84,22 @@ class rational {
  private:
   __extension__ typedef __int128 wide;
 
+  // Divisions of 64 bits take a tenth of the time of those of 128.
+  static constexpr wide common_divisor(wide a, wide b) {
+    for (; a > INT64_MAX || b > INT64_MAX; std::swap(a, b)) {
+      if (a == 0) return b;
+      b %= a;
+    }
+    return std::gcd(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
+  }
+
   static constexpr rational reduced(wide numerator, wide denominator) {
     expects(denominator != 0, "rational: the denominator is zero, expected another value");
     if (denominator < 0) {
       numerator = -numerator;
       denominator = -denominator;
     }
-    wide divisor = denominator;
-    for (wide rest = numerator < 0 ? -numerator : numerator; rest != 0;) {
-      wide const next = divisor % rest;
-      divisor = rest;
-      rest = next;
-    }
+    wide const divisor = common_divisor(numerator < 0 ? -numerator : numerator, denominator);
     numerator /= divisor;
     denominator /= divisor;
     constexpr wide largest = INT64_MAX;

@@ -7,6 +7,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/constraints/detail/reused_trees.hpp>
 #include <blink/planning/constraints/detail/reweighted_trees.hpp>
 #include <blink/planning/constraints/plan_shares.hpp>
@@ -23,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -123,6 +125,56 @@ namespace detail {
   return result;
 }
 
+/// A machine with exactly the nodes and links that a plan uses, at the capacity that it uses. All
+/// nodes but the plan's ranks copy and reduce.
+[[nodiscard]] inline topology machine_of(plan const& p) {
+  std::map<int, int> position;
+  std::map<std::pair<int, int>, rational> load;
+  topology result;
+  result.name = "old plan";
+  result.unit = p.unit;
+  auto const add = [&](int id, node_kind kind) {
+    if (!position.emplace(id, static_cast<int>(result.nodes.size())).second) return;
+    bool const is_switch = kind == node_kind::switch_node;
+    result.nodes.push_back({id, kind, "", 0, is_switch, is_switch});
+  };
+  for (int const id : p.ranks) add(id, node_kind::rank);
+  for (auto const& t : p.trees) {
+    for (auto const* phase : {&t.reduce, &t.broadcast}) {
+      for (auto const& e : *phase) {
+        for (int const id : e.path) add(id, node_kind::switch_node);
+        for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
+          load[{e.path[i], e.path[i + 1]}] += t.weight;
+        }
+      }
+    }
+  }
+  std::int64_t steps = 1;
+  for (auto const& entry : load) {
+    auto const denominator = entry.second.denominator();
+    steps = (rational(steps) * (denominator / std::gcd(steps, denominator))).numerator();
+  }
+  result.steps_per_unit = steps;
+  for (auto const& [ends, amount] : load) {
+    result.links.push_back(
+        {position.at(ends.first), position.at(ends.second), (amount * steps).numerator()});
+  }
+  return result;
+}
+
+/// Throws: input_error unless the trees of the plan are sound on some machine.
+inline void expect_sound(plan p) {
+  auto const machine = machine_of(p);
+  p.links.clear();
+  p.forbidden_links.clear();
+  std::erase_if(p.forwarding_ranks, [&](int id) { return machine.position_of(id) < 0; });
+  p.proof = no_certificate{};
+  p.bound = 0;
+  if (auto const report = check_plan(machine, p); !report) {
+    throw input_error("repair: the old plan is not sound: " + *report.fault);
+  }
+}
+
 /// The plan with every tree reversed: edges towards the root become edges away from it.
 [[nodiscard]] inline plan reversed_trees(plan p) {
   for (auto& t : p.trees) {
@@ -156,13 +208,15 @@ namespace detail {
 ///          few rounds, and growing the missing trees.
 /// Post:    rate = bound, proven, if the planner `exact` reaches its bound. If the old plan did not
 ///          reach its bound, egress excess may be left out. The plan passes `check_plan`.
-/// Throws:  as `make_plan`; input_error for plans without spanning trees.
+/// Throws:  as `make_plan`; input_error for plans without spanning trees, and for an old plan with
+///          a fault that shows on any machine.
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
   validate(machine);
   if (!has_spanning_trees(old.collective)) {
     throw input_error("repair: expected a plan of spanning trees, found " +
                       std::string(to_text(old.collective)));
   }
+  detail::expect_sound(old);
   auto const whole = machine;
   std::erase_if(machine.links, [&](link const& l) {
     return std::ranges::count(old.forbidden_links,

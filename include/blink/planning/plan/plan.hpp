@@ -6,6 +6,7 @@
 #include <blink/core/rational.hpp>
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -76,6 +77,9 @@ struct link_price {
 /// all_reduce:     every pair of an in-tree and an out-tree with the same root costs at least 1;
 ///                 trees may include switches that reduce or copy. Then rate <= sum of price *
 ///                 capacity.
+/// broadcast, reduce: every out-tree from the root, or in-tree to it, costs at least 1.
+/// all_gather, reduce_scatter: the cheapest trees of all roots cost at least 1 in the mean, by
+///                 their shares.
 /// point-to-point: the cheapest routes of all pairs of a sender and its receiver cost at least 1
 ///                 together. Then rate <= f * sum of price * capacity, f as for cuts.
 struct price_certificate {
@@ -122,17 +126,22 @@ struct plan {
 };
 
 /// The number of edges on the longest path from a leaf to the root (`towards_root`) or back.
-/// Time: O(V^2) for a tree of V ranks.
+/// Time: O(V log V) for a tree of V ranks.
 [[nodiscard]] inline int height(std::vector<tree_edge> const& edges, int root, bool towards_root) {
+  std::vector<std::pair<int, int>> below;  // (upper end, lower end)
+  below.reserve(edges.size());
+  for (auto const& edge : edges) {
+    below.emplace_back(towards_root ? edge.to : edge.from, towards_root ? edge.from : edge.to);
+  }
+  std::sort(below.begin(), below.end());
   std::vector<int> layer{root};
   int result = -1;
   while (!layer.empty()) {
     std::vector<int> next;
     for (int const at : layer) {
-      for (auto const& edge : edges) {
-        if ((towards_root ? edge.to : edge.from) == at) {
-          next.push_back(towards_root ? edge.from : edge.to);
-        }
+      for (auto edge = std::lower_bound(below.begin(), below.end(), std::pair(at, INT_MIN));
+           edge != below.end() && edge->first == at; ++edge) {
+        next.push_back(edge->second);
       }
     }
     layer = std::move(next);

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -70,6 +69,11 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return result;
 }
 
+/// The root of a collective with one root. A plan without trees has one rank.
+[[nodiscard]] inline int root_of_certificate(plan const& plan) {
+  return plan.trees.empty() ? plan.ranks.front() : plan.trees.front().root;
+}
+
 /// The number of blocks in the buffer that the rate counts. Each pair moves one block.
 [[nodiscard]] inline std::int64_t blocks_of(plan const& plan) {
   return has_blocks(plan.collective) ? static_cast<std::int64_t>(plan.ranks.size()) : 1;
@@ -124,53 +128,6 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     throw plan_fault("certificate: the cut must hold a sender and miss its receiver");
   }
   return capacity * blocks_of(plan) / separated;
-}
-
-/// The costs of the cheapest routes from one node to all nodes; nothing where there is no route.
-/// Source: R. Bellman, 1958: rounds over all links until nothing changes.
-[[nodiscard]] inline std::map<int, rational> cheapest_routes(
-    std::map<std::pair<int, int>, rational> const& cost, int from) {
-  std::map<int, rational> result{{from, rational(0)}};
-  for (bool shorter = true; shorter;) {
-    shorter = false;
-    for (auto const& [ends, c] : cost) {
-      auto const tail = result.find(ends.first);
-      if (tail == result.end()) continue;
-      auto const cost_there = tail->second + c;
-      auto const [head, fresh] = result.emplace(ends.second, cost_there);
-      if (!fresh && cost_there >= head->second) continue;
-      head->second = cost_there;
-      shorter = true;
-    }
-  }
-  return result;
-}
-
-/// The bound by prices. Requires that the cheapest routes of all pairs cost at least 1 together.
-///
-/// price: by (from, to), of every link of the view
-[[nodiscard]] inline rational bound_of_flow_prices(
-    plan_view const& view, plan const& plan, std::map<std::pair<int, int>, rational> const& price) {
-  rational cost;
-  std::optional<int> from;
-  std::map<int, rational> routes;
-  for (auto const& pair : wanted_pairs(plan)) {
-    if (from != pair.first) routes = cheapest_routes(price, pair.first);
-    from = pair.first;
-    auto const cost_there = routes.find(pair.second);
-    if (cost_there == routes.end()) {
-      throw plan_fault("certificate: no route leads from rank " + std::to_string(pair.first) +
-                       " to rank " + std::to_string(pair.second));
-    }
-    cost += cost_there->second;
-  }
-  if (cost < rational(1)) {
-    throw plan_fault("certificate: the cheapest routes of all pairs cost " + cost.to_text() +
-                     ", expected at least 1");
-  }
-  rational bound;
-  for (auto const& [ends, c] : view.capacity) bound += price.at(ends) * c;
-  return bound * blocks_of(plan);
 }
 
 }}}  // namespace blink::BLINK_ABI::detail
