@@ -60,6 +60,8 @@ class forest_state {
       out_[place[static_cast<std::size_t>(graph.arcs[e].tail)]++] = static_cast<int>(e);
     }
     to_vertex_.resize(vertices_);
+    residual_ = room;
+    flow_.assign(room.size(), 0);
   }
 
   /// Adds a tree and returns its position.
@@ -82,6 +84,7 @@ class forest_state {
     auto& t = trees[position];
     auto const& a = arc_of(edge);
     room[static_cast<std::size_t>(edge)] -= t.multiplicity;
+    changed_.push_back(static_cast<std::size_t>(edge));
     int const depth = t.depth[static_cast<std::size_t>(a.tail)] + 1;
     t.depth[static_cast<std::size_t>(a.head)] = depth;
     t.height = std::max(t.height, depth);
@@ -178,10 +181,16 @@ class forest_state {
       at_[tree].clear();
     }
     used_.clear();
-    residual_ = room;
-    flow_.assign(room.size(), 0);
+    for (auto const e : changed_) {
+      residual_[e] = room[e];
+      flow_[e] = 0;
+    }
+    changed_.clear();
     work_ += room.size() + words_ * (1 + into_begin_[y + 1] - into_begin_[y]);
-    if (closed >= 0) residual_[static_cast<std::size_t>(closed)] = 0;
+    if (closed >= 0) {
+      residual_[static_cast<std::size_t>(closed)] = 0;
+      changed_.push_back(static_cast<std::size_t>(closed));
+    }
     std::int64_t open = 0;
     for (std::size_t w = 0; w < words_; ++w) {
       auto const first = w * 64;
@@ -220,6 +229,7 @@ class forest_state {
           auto const amount = std::min(left_[tree], residual_[e]);
           if (amount == 0) continue;
           left_[tree] -= amount;
+          if (flow_[e] == 0) changed_.push_back(e);
           residual_[e] -= amount;
           flow_[e] += amount;
           send_from(tree, x, amount);
@@ -299,6 +309,7 @@ class forest_state {
         send_from(i, v, amount);
       } else {
         auto const sign = kind == step::over ? 1 : -1;
+        if (flow_[i] == 0) changed_.push_back(i);
         residual_[i] -= sign * amount;
         flow_[i] += sign * amount;
         v = static_cast<std::size_t>(kind == step::over ? arc_of(by).head : arc_of(by).tail);
@@ -317,6 +328,7 @@ class forest_state {
 
   // The present flow: trees send from vertices that they reached, over edges, into one vertex.
   std::vector<std::int64_t> residual_, flow_;    // by edge
+  std::vector<std::size_t> changed_;             // edges on which they are not the room and 0
   std::vector<std::int64_t> left_;               // by tree: amount not sent yet
   std::vector<std::int64_t> sent_;               // rows: trees; columns: vertices
   std::vector<std::vector<std::size_t>> at_;     // by tree: vertices that it sends from
