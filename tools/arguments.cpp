@@ -119,9 +119,9 @@ allocation read_part(std::string const& machine, std::string const& ranks,
 }
 
 allocation read_allocation(std::string const& machine, std::string const& ranks,
-                           std::string const& links) {
+                           std::string const& links, collective kind) {
   auto result = read_part(machine, ranks, links);
-  require_connected(result.machine);
+  if (!has_root(kind)) require_connected(result.machine);
   return result;
 }
 

@@ -55,9 +55,10 @@ struct allocation {
 [[nodiscard]] allocation read_part(std::string const& machine, std::string const& ranks,
                                    std::string const& links);
 
-/// The same for planning: throws input_error also if some ranks have no path between them.
+/// The same for planning a collective. Throws input_error also if some ranks have no path between
+/// them, unless the collective has a root: then its planner decides which paths it needs.
 [[nodiscard]] allocation read_allocation(std::string const& machine, std::string const& ranks,
-                                         std::string const& links);
+                                         std::string const& links, collective kind);
 
 /// Returns text such as "62.5 GB/s (125/2)", with the fraction only if the decimal is not exact.
 [[nodiscard]] std::string in_words(rational const& value, std::string const& unit);

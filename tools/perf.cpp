@@ -101,7 +101,7 @@ contender contend(topology const& machine, plan const& planned, perf_options con
 
 /// Returns the plans for a machine by each requested planner, or from a file.
 std::vector<contender> plan_contenders(perf_options const& options, collective kind) {
-  auto const place = read_allocation(options.machine, options.ranks, options.links);
+  auto const place = read_allocation(options.machine, options.ranks, options.links, kind);
   std::vector<contender> result;
   if (!options.plan.empty()) {
     auto planned = read_plan_file(options.plan);

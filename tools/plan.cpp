@@ -262,7 +262,8 @@ void run_plan(plan_arguments const& options) {
   }
   request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
-  auto const place = read_allocation(options.machine, options.ranks, options.links);
+  auto const place =
+      read_allocation(options.machine, options.ranks, options.links, request.collective);
   auto const& machine = place.machine;
   request.constraints = options.hints.options();
   if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);

@@ -48,7 +48,7 @@ repaired show_repair(std::string const& machine, std::string const& ranks,
     }
   }
   if (ids.empty()) throw input_error(old_file + ": no rank of the plan is in machine " + machine);
-  auto place = read_allocation(machine, ids, old.links.empty() ? "all" : old.links);
+  auto place = read_allocation(machine, ids, old.links.empty() ? "all" : old.links, old.collective);
   auto const result = repair_plan(place.machine, old);
   auto planned = checked(place, result.plan);
   auto const& d = result.difference;

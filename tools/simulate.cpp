@@ -46,9 +46,10 @@ simulated read_simulated(simulate_options const& options) {
     if (!report) throw input_error(options.plan + ": " + *report.fault);
     return result;
   }
-  auto const place = read_allocation(options.machine, options.ranks, options.links);
   plan_request request;
   request.collective = read_collective(options.collective);
+  auto const place =
+      read_allocation(options.machine, options.ranks, options.links, request.collective);
   request.root = read_root(options.root);
   request.planner = options.planner;
   return {place.machine, checked_plan(place, request).plan};

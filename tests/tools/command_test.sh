@@ -95,6 +95,20 @@ ok "plan to repair" "written" "$blink" plan dgx1v -c all_gather --out old.json
 ok "repair" "ranks lost   7" "$blink" plan dgx1v --ranks 0-6 --repair old.json --out new.json
 ok "repaired plan is sound" "sound" "$blink" check dgx1v new.json
 ok "repair of what is whole" "0 changed, 0 new, 0 dropped" "$blink" plan dgx1v --repair old.json
+# Links in one direction suffice for a root that reaches all, and for none other.
+cat >one_way.json <<'JSON'
+{"name": "one_way", "unit": "GB/s", "nodes": [{"id": 0, "kind": "gpu"}, {"id": 1, "kind": "gpu"}, {"id": 2, "kind": "gpu"}],
+ "links": [{"src": 0, "dst": 1, "capacity": 1}, {"src": 1, "dst": 2, "capacity": 1}]}
+JSON
+for what in "broadcast --root 0" broadcast "reduce --root 2" reduce; do
+  ok "one way: $what" "rate         1 GB/s" "$blink" plan one_way.json -c $what
+done
+ok "one way: scatter" "rate/bound 100.0 %" "$blink" plan one_way.json -c scatter --root 0
+ok "one way: gather" "rate/bound 100.0 %" "$blink" plan one_way.json -c gather --root 2
+refused "one way: wrong root" "no route leads from rank 1 to every other rank" "$blink" plan one_way.json -c broadcast --root 1
+refused "one way: no root" "rank 1 does not reach every other rank" "$blink" plan one_way.json -c scatter --root 1
+refused "one way: all_gather" "no path from rank 1 to rank 0" "$blink" plan one_way.json -c all_gather
+
 # A lost link leaves a switch at a dead end. The plan's certificate holds on the machine as given.
 python3 - <<'PY'
 import json

@@ -185,9 +185,9 @@ struct root_choice {
 
 /// The root of the request, or the root with the highest rate (the first of equals).
 ///
-/// A cut bounds the rate of every root inside it. So after each maximum flow, all ranks on the
-/// larger source side of its cut are no better than the best root so far, and are left out. On
-/// machines of equal servers that leaves two or three roots to evaluate.
+/// A cut bounds the rate of every root inside it. So the cut of a maximum flow that is not above
+/// the best rate leaves out all ranks on its larger source side. On machines of equal servers, two
+/// or three roots are evaluated.
 ///
 /// Time:   O(N) maximum flows for N ranks for each root that no cut leaves out.
 /// Throws: planning_error if the root does not reach all ranks.
@@ -222,9 +222,9 @@ struct root_choice {
     }
   }
   if (best.rate == 0) {
-    throw planning_error("no route leads from rank " +
-                         std::to_string(machine.nodes[static_cast<std::size_t>(best.root)].id) +
-                         " to every other rank");
+    auto const id = std::to_string(machine.nodes[static_cast<std::size_t>(best.root)].id);
+    throw planning_error("no route leads from " + (request.root ? "rank " + id : "any rank") +
+                         " to every other rank (or back, in a reduce)");
   }
   return best;
 }
