@@ -225,7 +225,6 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
 /// Throws input_error that names both of two options of which one would be ignored.
 void refuse_contradictions(plan_arguments const& options) {
   auto const hints = options.hints.options();
-  bool const cuts = hints.balance_switches;
   bool const hinted = !hints.empty();
   auto const refuse = [](bool first, char const* one, bool second, char const* other) {
     if (!first || !second) return;
@@ -239,8 +238,6 @@ void refuse_contradictions(plan_arguments const& options) {
   refuse(sized, "--sizes", frontier, "--frontier");
   refuse(frontier, "--frontier", hinted, "hints");
   refuse(repaired, "--repair", hinted, "hints");
-  refuse(frontier, "--frontier", cuts, "--balance-switches");
-  refuse(repaired, "--repair", cuts, "--balance-switches");
   refuse(frontier, "--frontier", !options.sizes.algorithms.empty(), "--tuning");
   refuse(repaired, "--repair", sized, "--sizes");
   refuse(repaired, "--repair", frontier, "--frontier");
@@ -268,7 +265,7 @@ void run_plan(plan_arguments const& options) {
   request.constraints = options.hints.options();
   if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
   if (options.hints.frontier > 0) return show_frontier(machine, request, options.hints.frontier);
-  bool const hinted = !request.constraints.empty() || request.constraints.balance_switches;
+  bool const hinted = !request.constraints.empty();
   auto const planned = hinted ? plan_with_hints(place, request) : checked_plan(place, request);
   auto const& p = planned.plan;
   print_plan(machine, planned, options.all);

@@ -16,7 +16,6 @@ namespace blink::tools {
 plan_constraints hint_options::options() const {
   plan_constraints result;
   if (!file.empty()) result = read_hints_file(file);
-  if (balance_switches) result.balance_switches = true;
   if (max_trees > 0) result.max_trees = max_trees;
   if (max_height > 0) result.max_height = max_height;
   if (trees_per_root > 0) result.trees_per_root = trees_per_root;
@@ -43,9 +42,6 @@ void add_hint_options(CLI::App& command, hint_options& options) {
       .add_option("--trees-per-root", options.trees_per_root,
                   "all_gather, reduce_scatter: this many trees of equal weight at each rank")
       ->check(positive_number());
-  command.add_flag("--balance-switches", options.balance_switches,
-                   "where switches let more out than in and cannot copy, plan on what balances\n"
-                   "them; rate/bound says what that costs at most");
   command
       .add_option("--frontier", options.frontier,
                   "instead: the rate with 1, 2, ... up to this many trees a root, where it grows")

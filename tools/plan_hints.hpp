@@ -24,7 +24,6 @@ struct hint_options {
   int max_height = 0;      ///< 0: any
   int trees_per_root = 0;  ///< 0: any
   int frontier = 0;        ///< 0: not requested
-  bool balance_switches = false;
 
   /// Returns the options of the file, with those of the command line in their place. Throws
   /// input_error.

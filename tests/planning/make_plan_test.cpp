@@ -158,18 +158,13 @@ TEST(make_plan, all_reduce_in_two_phases_where_that_is_optimal) {
 
 /// Rank 0 sends one unit to a switch that offers one to each of two others: forwarding cannot reach
 /// the rate that the cuts allow.
-TEST(make_plan, names_a_switch_that_would_have_to_copy) {
+TEST(make_plan, a_switch_that_does_not_copy_sends_twice) {
   topology machine;
   machine.name = "copying";
   for (int i = 0; i < 3; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
   machine.nodes.push_back({7, node_kind::switch_node, "splitter"});
   machine.links = {{0, 3, 1}, {3, 1, 1}, {3, 2, 1}, {1, 0, 1}, {2, 0, 1}};
-  try {
-    (void)make_plan(machine, {collective::broadcast, 0, "exact"});
-    FAIL() << "expected planning_error";
-  } catch (planning_error const& fault) {
-    EXPECT_NE(std::string(fault.what()).find("switch 7 (splitter)"), std::string::npos);
-  }
+  EXPECT_EQ(sound_plan(machine, {collective::broadcast, 0}).rate, rational(1, 2));
 }
 
 TEST(make_plan, full_dgx1_has_few_shallow_trees) {

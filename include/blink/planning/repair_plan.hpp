@@ -206,8 +206,8 @@ inline void expect_sound(plan p) {
 ///          ranks have 1.
 /// Time:    reweighting: a linear program over the old trees; mending: O(N) maximum flows a round,
 ///          few rounds, and growing the missing trees.
-/// Post:    rate = bound, proven, if the planner `exact` reaches its bound. If the old plan did not
-///          reach its bound, egress excess may be left out. The plan passes `check_plan`.
+/// Post:    rate = bound, proven, if the planner `exact` reaches its bound. The plan passes
+///          `check_plan`.
 /// Throws:  as `make_plan`; input_error for plans without spanning trees, and for an old plan with
 ///          a fault that shows on any machine.
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
@@ -260,8 +260,6 @@ inline void expect_sound(plan p) {
   };
   auto const from_scratch = [&](std::string reason) {
     result.reason = std::move(reason);
-    // A plan that lost some rate to unbalanced switches may lose some again.
-    request.constraints.balance_switches = shares.empty() && old.rate < old.bound;
     return finish(make_plan(machine, request), repair_algorithm::from_scratch);
   };
   if (machine.rank_positions().size() < 2 || old.trees.empty()) return from_scratch("one rank");

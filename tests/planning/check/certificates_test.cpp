@@ -279,7 +279,6 @@ TEST(certificates, of_a_part_hold_on_the_whole_machine) {
       plan p;
       try {
         plan_request request{kind};
-        request.constraints.balance_switches = true;
         p = make_plan(part, request);
       } catch (planning_error const&) {
         continue;
@@ -294,7 +293,6 @@ TEST(certificates, of_a_part_hold_on_the_whole_machine) {
       }
       // Planned on the machine with its dead ends, the rate is the same.
       plan_request request{kind};
-      request.constraints.balance_switches = true;
       if (has_one_root(kind)) request.root = p.trees.front().root;
       auto const direct = make_plan(machine, request);
       EXPECT_EQ(fault_of(machine, direct), "sound");

@@ -82,7 +82,7 @@ namespace detail {
   if (document.contains("balance_switches")) {
     if (!document["balance_switches"].is_boolean())
       read.fail("balance_switches", "expected true or false");
-    result.balance_switches = document["balance_switches"].get<bool>();
+    // of earlier versions; every plan balances switches now where it must
   }
   if (document.contains("forwarding_ranks"))
     result.forwarding_ranks = read.integers(document["forwarding_ranks"], "forwarding_ranks");

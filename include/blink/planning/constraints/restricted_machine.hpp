@@ -121,10 +121,6 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
         "trees_per_root and weight_unit contradict each other: k trees a root have the weights "
         "that make k the fastest");
   }
-  if (options.balance_switches && request.planner != planned_by::exact) {
-    fail("balance_switches and the planner " + request.planner +
-         " contradict each other: only the planner exact cuts egress excess");
-  }
   auto const capacity = detail::capacities_by_ids(machine);
   std::set<std::pair<int, int>> const forbidden(options.forbidden_links.begin(),
                                                 options.forbidden_links.end());

@@ -47,14 +47,10 @@ namespace detail {
 /// The best plan without a shape.
 [[nodiscard]] inline plan free_plan(topology const& machine, shaped_request const& wanted) {
   if (wanted.shares.empty()) return plan_unrestricted(machine, wanted.request);
-  if (!wanted.request.constraints.balance_switches)
-    return plan_shares(machine, wanted.request, wanted.shares);
-  auto result = plan_shares(without_egress_excess(machine, wanted.request, wanted.shares),
-                            wanted.request, wanted.shares);
-  auto const proven = prove_bound(machine, wanted.request.collective, 0, wanted.shares);
-  result.bound = proven.bound;
-  result.proof = proven.proof;
-  return result;
+  return plan_below_cuts(machine, wanted.request, wanted.shares,
+                         [&](topology const& on, plan_request const& request) {
+                           return plan_shares(on, request, wanted.shares);
+                         });
 }
 
 /// The restrictions of shape in words, except the height.
@@ -218,8 +214,6 @@ namespace detail {
   auto const free_plan = [&](topology const& forward) {
     try {
       return detail::free_plan(forward, wanted);
-    } catch (unbalanced_switch const&) {
-      throw;
     } catch (planning_error const& reason) {
       if (options.forbidden_links.empty() && options.forwarding_ranks.empty()) throw;
       throw planning_error(
@@ -234,9 +228,7 @@ namespace detail {
     result.steps.push_back(
         {options.forbidden_links.empty() ? "none" : "forbidden_links", free.rate, free.bound});
     if (!shaped) return free;
-    auto const& splittable = options.balance_switches
-                                 ? without_egress_excess(forward, wanted.request, wanted.shares)
-                                 : forward;
+    auto const splittable = without_egress_excess(forward, wanted.request, wanted.shares).machine;
     return detail::shaped_plan(forward, splittable, wanted, std::move(free), result.steps);
   });
   p.forwarding_ranks = options.forwarding_ranks;

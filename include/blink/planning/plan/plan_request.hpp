@@ -49,15 +49,11 @@ struct plan_constraints {
   std::vector<std::pair<int, int>> required_links;   ///< (from, to): some tree uses each
   std::vector<int> forwarding_ranks;                 ///< ranks that only forward
   std::map<int, std::int64_t> shares;  ///< all_gather, reduce_scatter: by rank; others have 1
-  /// If true, the planner `exact` leaves out capacity of switches that have more capacity out than
-  /// in and cannot be split. The plan may lose rate; see `without_egress_excess`. If false, the
-  /// planner throws unbalanced_switch there.
-  bool balance_switches = false;
   /// Each maps nodes to nodes (others to themselves) and links to links of the same capacity. Each
   /// maps the plan to itself.
   std::vector<std::map<int, int>> symmetries;
 
-  /// True if there is no restriction. `balance_switches` does not count as one.
+  /// True if there is no restriction.
   [[nodiscard]] bool empty() const {
     return !max_trees && !max_height && !weight_unit && !trees_per_root &&
            forbidden_links.empty() && required_links.empty() && forwarding_ranks.empty() &&

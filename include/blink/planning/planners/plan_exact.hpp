@@ -14,7 +14,6 @@
 #include <blink/planning/planners/plan_joint.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
 #include <blink/planning/planners/plan_two_phases.hpp>
-#include <blink/planning/planners/prove_bound.hpp>
 #include <blink/planning/planners/without_egress_excess.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -25,15 +24,9 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Plans broadcast or all-gather by `plan_direct`, on balanced switches if the request allows it.
+/// Plans broadcast or all-gather by `plan_direct`, on balanced switches where it must.
 [[nodiscard]] inline plan plan_balanced(topology const& machine, plan_request const& request) {
-  if (!request.constraints.balance_switches) return plan_direct(machine, request);
-  auto result = plan_direct(without_egress_excess(machine, request), request);
-  if (result.trees.empty()) return result;
-  auto proven = prove_bound(machine, result.collective, result.trees.front().root);
-  result.bound = proven.bound;
-  result.proof = std::move(proven.proof);
-  return result;
+  return plan_below_cuts(machine, request, {}, plan_direct);
 }
 
 /// An algorithm of the planner `exact`.

@@ -6,6 +6,7 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/graph/egress_excess.hpp>
+#include <blink/graph/max_flow.hpp>
 #include <blink/packing/lp/simplex.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/planning/plan/detail/link_rows.hpp>
@@ -13,7 +14,9 @@
 #include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/detail/tree_columns.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -26,6 +29,15 @@
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
+
+/// A machine whose switches balance.
+struct balanced_machine {
+  topology machine;
+  /// The rate that no plan on the machine before exceeds, if a linear program has found it. It may
+  /// be below the machine's smallest cut.
+  std::optional<proven_bound> optimum{};
+};
+
 namespace detail {
 
 /// The data that the roots would send at the rate that the cuts of the machine allow, in capacity
@@ -47,6 +59,9 @@ namespace detail {
   }
   return result;
 }
+
+/// Up to this number of ranks, a linear program balances the switches.
+inline constexpr std::size_t most_ranks_of_program = 24;
 
 [[nodiscard]] inline bool can_be_split(topology const& machine,
                                        std::vector<rank_supply> const& supplies) {
@@ -78,8 +93,9 @@ namespace detail {
 }
 
 /// The machine with only as much capacity out of switches as the best packing of trees of routes
-/// uses. Nothing if the numbers get too large, or shares too fine.
-[[nodiscard]] inline std::optional<topology> balanced_by_program(
+/// uses. The result also has the rate of this packing, proven by prices. Nothing if the numbers get
+/// too large, or shares too fine.
+[[nodiscard]] inline std::optional<balanced_machine> balanced_by_program(
     topology const& machine, std::vector<rank_supply> const& supplies,
     std::vector<std::int64_t> const& shares) {
   constexpr std::int64_t most_copies = 1024;
@@ -87,15 +103,16 @@ namespace detail {
   tree_family family;
   family.shares = shares;
   auto const ranks = machine.rank_positions();
-  family.collective = supplies.size() == 1 ? collective::broadcast : collective::all_gather;
+  auto const family_kind = supplies.size() == 1 ? collective::broadcast : collective::all_gather;
+  family.collective = family_kind;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (supplies.size() > 1 || ranks[i] == supplies.front().position) {
       family.roots.push_back(static_cast<int>(i));
     }
   }
-  if (rational copies; std::ranges::any_of(shares, [&](std::int64_t s) {
-        copies += s;
-        return copies > rational(most_copies);
+  if (rational sum; std::ranges::any_of(shares, [&](std::int64_t s) {
+        sum += s;
+        return sum > rational(most_copies);
       })) {
     return std::nullopt;
   }
@@ -122,7 +139,19 @@ namespace detail {
     capacity.back() = std::min(capacity.back(), (rest * steps).numerator());
     rest -= rational(capacity.back(), steps);  // parallel links share it
   }
-  return with_capacities(machine, capacity, steps);
+  rational copies = 1;  // of a bundle's trees, so that their sum is the whole rate
+  if (has_equal_roots(family_kind)) {
+    copies = shares.empty() ? static_cast<std::int64_t>(ranks.size()) : 0;
+    for (auto const s : shares) copies += s;
+  }
+  price_certificate prices;
+  for (std::size_t row = 0; row < packed.prices.size(); ++row) {
+    if (packed.prices[row] == rational(0)) continue;
+    auto const [from, to] = rows.link(static_cast<int>(row));
+    prices.prices.push_back({from, to, packed.prices[row] * copies});
+  }
+  return balanced_machine{with_capacities(machine, capacity, steps),
+                          proven_bound{machine.in_units(packed.rate * copies), std::move(prices)}};
 }
 
 /// Lowers the links out of switches until all switches balance. A search finds the largest part of
@@ -170,38 +199,91 @@ namespace detail {
 ///
 /// A switch that lets more out than in may keep cuts above what forwarding can do. Up to 24 ranks,
 /// a linear program finds the highest rate of forwarding. Links out of switches keep the capacity
-/// that this rate takes. For more ranks, and where its numbers get too large, a search lowers the
-/// egress excess alone. The search finds the largest part of the rate that works. The bound of the
-/// whole machine stays a bound, so rate / bound shows the largest possible loss.
+/// that this rate takes, and its prices prove that no plan is faster. For more ranks, and where its
+/// numbers get too large, a search lowers the egress excess alone. The search finds the largest
+/// part of the rate that works.
 ///
 /// shares: by rank, for all-gather; none: equal.
 /// Time:   see `simplex`; the search: a dozen times `remove_egress_excess`.
 /// Post:   the same nodes; capacities are at most those of `machine`, in smaller steps.
 /// Throws: planning_error if the ranks are not connected, or no part of the rate was found to work.
-[[nodiscard]] inline topology without_egress_excess(topology const& machine,
-                                                    plan_request const& request,
-                                                    std::vector<std::int64_t> const& shares = {}) {
+[[nodiscard]] inline balanced_machine without_egress_excess(
+    topology const& machine, plan_request const& request,
+    std::vector<std::int64_t> const& shares = {}) {
   if (has_reduce_phase(request.collective) || !has_spanning_trees(request.collective)) {
-    return machine;
+    return {machine};
   }
   std::vector<bool> is_switch;
   for (auto const& n : machine.nodes) is_switch.push_back(n.kind == node_kind::switch_node);
   auto const capacity = detail::capacities_of(machine);
   auto const ranks = machine.rank_positions();
-  if (ranks.size() < 2 || unbalanced_switches(machine, capacity, is_switch).empty()) return machine;
+  if (ranks.size() < 2 || unbalanced_switches(machine, capacity, is_switch).empty()) {
+    return {machine};
+  }
   auto const supplies = detail::supplies_at_bound(machine, request, shares);
   if (supplies.front().rate == rational(0) || detail::can_be_split(machine, supplies)) {
-    return machine;
+    return {machine};
   }
-  constexpr std::size_t most_ranks = 24;
-  std::optional<topology> result;
-  if (ranks.size() <= most_ranks) result = detail::balanced_by_program(machine, supplies, shares);
-  if (!result) result = detail::balanced_by_search(machine, supplies);
-  if (!result) {
-    throw planning_error("machine '" + machine.name +
-                         "': no part of the rate is left when its switches are balanced");
+  if (ranks.size() <= detail::most_ranks_of_program) {
+    if (auto found = detail::balanced_by_program(machine, supplies, shares)) {
+      return *std::move(found);
+    }
   }
-  return *std::move(result);
+  if (auto found = detail::balanced_by_search(machine, supplies)) return {*std::move(found)};
+  throw planning_error("machine '" + machine.name +
+                       "': no part of the rate is left when its switches are balanced");
 }
+
+namespace detail {
+
+/// Plans with `make(machine, request)`. If a switch with egress excess stands in the way, the plan
+/// is made on the balanced machine. Its bound is the rate of the best forwarding plan, as far as it
+/// is known, and else the smallest cut of the machine.
+///
+/// A broadcast without a root then has the root with the highest rate, up to 24 ranks; for more,
+/// the one with the highest cut.
+template <class Make>
+[[nodiscard]] plan plan_below_cuts(topology const& machine, plan_request request,
+                                   std::vector<std::int64_t> const& shares, Make const& make) {
+  try {
+    return make(machine, request);
+  } catch (unbalanced_switch const&) {
+  }
+  auto const planned = [&](plan_request const& with_root) {
+    auto balanced = without_egress_excess(machine, with_root, shares);
+    plan result = make(balanced.machine, with_root);
+    auto proven = prove_bound(machine, result.collective, with_root.root.value_or(0), shares);
+    if (balanced.optimum && balanced.optimum->bound < proven.bound) {
+      proven = *std::move(balanced.optimum);
+    }
+    result.bound = proven.bound;
+    result.proof = std::move(proven.proof);
+    return result;
+  };
+  if (!has_one_root(request.collective) || request.root) return planned(request);
+  auto const ranks = machine.rank_positions();
+  if (ranks.size() > most_ranks_of_program) {
+    request.root = machine.nodes[static_cast<std::size_t>(best_root(machine, request).root)].id;
+    return planned(request);
+  }
+  auto const capacity = capacities_of(machine);
+  std::vector<std::pair<rational, int>> roots;  // the smallest cut, and the node id
+  for (int const at : ranks) {
+    roots.emplace_back(machine.in_units(rooted_connectivity(machine, capacity, at, ranks).value),
+                       machine.nodes[static_cast<std::size_t>(at)].id);
+  }
+  std::stable_sort(roots.begin(), roots.end(),
+                   [](auto const& a, auto const& b) { return a.first > b.first; });
+  std::optional<plan> best;
+  for (auto const& [cut, id] : roots) {
+    if (best && cut <= best->rate) break;
+    request.root = id;
+    auto found = plan_below_cuts(machine, request, shares, make);
+    if (!best || found.rate > best->rate) best = std::move(found);
+  }
+  return *std::move(best);
+}
+
+}  // namespace detail
 
 }}  // namespace blink::BLINK_ABI

@@ -159,8 +159,8 @@ struct star {
 
 /// Converts a plan for the reversed machine into a plan for the machine.
 ///
-/// Broadcast becomes reduce, and all-gather becomes reduce-scatter. Every edge is reversed, and the
-/// cut becomes its complement.
+/// Broadcast becomes reduce, and all-gather becomes reduce-scatter. Every edge and every price is
+/// reversed, and the cut becomes its complement.
 [[nodiscard]] inline plan reversed(plan p, topology const& machine) {
   p.collective = blink::reversed(p.collective);
   for (auto& t : p.trees) {
@@ -179,6 +179,9 @@ struct star {
       }
     }
     cut->nodes = std::move(other);
+  }
+  if (auto* prices = std::get_if<price_certificate>(&p.proof)) {
+    for (auto& price : prices->prices) std::swap(price.from, price.to);
   }
   return p;
 }

@@ -45,9 +45,8 @@ struct unbalanced_switch : planning_error {
            machine.in_units(in).to_text() + " " + machine.unit + " in and " +
            machine.in_units(out).to_text() + " out, and forwards without " +
            (is_reversed ? "adding up" : "copying") +
-           ": the rate that the cuts allow cannot be split into routes through it; ask to cut the "
-           "egress excess (--balance-switches, plan_constraints::balance_switches) for a plan "
-           "that may lose some rate";
+           ": the rate that the cuts allow cannot be split into routes through it; the planner "
+           "exact finds what can";
   }
 };
 
