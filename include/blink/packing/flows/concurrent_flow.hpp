@@ -6,9 +6,9 @@
 #include <blink/core/rational.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/flows/detail/balanced_routing.hpp>
+#include <blink/packing/flows/detail/flow_descent.hpp>
 #include <blink/packing/flows/detail/flow_problem.hpp>
 #include <blink/packing/flows/detail/flow_program.hpp>
-#include <blink/packing/flows/detail/flow_weights.hpp>
 #include <blink/packing/flows/detail/simple_flows.hpp>
 
 #include <algorithm>
@@ -31,11 +31,12 @@ struct flow_demand {
 
 /// Limits that choose the algorithms of `concurrent_flow` and when they stop.
 struct concurrent_flow_options {
-  double gap = 0.01;  ///< sufficient bound / rate - 1 where an exact optimum takes long
+  /// sufficient bound / rate - 1 where an exact optimum takes long; many pairs: five times that
+  double gap = 0.002;
   /// up to this number, a program over the routes of each pair runs first
   std::size_t few_pairs = 300;
   std::size_t few_rows = 420;  ///< up to this number of edges + sources, a program over trees runs
-                               ///< before multiplicative weights, else after
+                               ///< before the descent of flows, else after
   /// up to this number, pairs are tried where trees are not exact
   std::size_t max_exact_pairs = 1300;
   std::size_t max_exact_rows = 700;  ///< beyond this number, no program runs
@@ -43,7 +44,8 @@ struct concurrent_flow_options {
   std::size_t few_equations = 60;    ///< solved without rounding at first
   std::size_t max_equations = 300;   ///< solved without rounding at last
   std::size_t routing_rounds = 40;
-  std::size_t weight_rounds = 2000;
+  std::size_t descent_rounds = 2000;
+  double descent_work = 1e8;  ///< rounds * edges * sources, at most
   std::uint64_t seed = 1;
 };
 
@@ -55,7 +57,7 @@ struct concurrent_flow_result {
                                  ///< price * capacity sums to `bound`
   std::int64_t per_sink = 0;     ///< parts that each sink receives from its source
   std::vector<std::vector<std::int64_t>> flow;  ///< by demand and edge, in parts
-  std::string found_by;                         ///< "spread", "routing", "program" or "weights"
+  std::string found_by;                         ///< "spread", "routing", "program" or "descent"
 };
 
 namespace detail {
@@ -201,17 +203,24 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
   auto const by_tree = [&](bool patient) {
     offer_program(problem, problem, options, patient, race);
   };
-  auto const by_weights = [&] {
-    auto weighed = weigh_flows(problem, options.gap, options.weight_rounds);
-    offer_prices(problem, weighed.prices, race);
-    race.offer(std::move(weighed.flows), "weights");
+  auto const by_descent = [&] {
+    std::vector<double> prices;
+    for (auto const c : problem.capacity) prices.push_back(1 / static_cast<double>(c));
+    flow_descent descent(problem, std::move(prices));
+    double const work = static_cast<double>(edges) * static_cast<double>(problem.sources.size());
+    auto const rounds =
+        std::min(options.descent_rounds, static_cast<std::size_t>(options.descent_work / work) + 1);
+    constexpr std::size_t few_rounds = 500;
+    descent.run(rounds < few_rounds ? 5 * options.gap : options.gap, rounds);
+    offer_prices(problem, descent.prices(), race);
+    race.offer(descent.few_flows(), "descent");
   };
   auto const rows = edges + problem.sources.size();
   bool const small = pairs <= options.few_pairs;
   bool const large = !small && rows > options.few_rows;
   if (small) by_way();
   if (!small && !large) by_tree(false);
-  if (large) by_weights();
+  if (large) by_descent();
   if (race.is_won()) return;
   route();
   if (race.is_won()) return;
@@ -226,7 +235,7 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
     by_way();
   }
   if (!large && !race.is_won()) by_tree(true);
-  if (!large && !race.is_within(1e-5)) by_weights();
+  if (!large && !race.is_within(1e-5)) by_descent();
 }
 
 }  // namespace detail
@@ -241,10 +250,10 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
 ///   rows by cheapest routes. It is exact if its weights have small denominators, otherwise nearly
 ///   so.
 /// - A search for one route for each pair that reaches the bound.
-/// - Multiplicative weights, which end within `gap`.
+/// - A descent of the flows' congestion, which ends near `gap`.
 ///
 /// Source: F. Shahrokhi and D. Matula, "The maximum concurrent flow problem", J. ACM 37, 1990
-///         (prices as the dual); see `detail/flow_program.hpp`, `detail/flow_weights.hpp`.
+///         (prices as the dual); see `detail/flow_program.hpp`, `detail/flow_descent.hpp`.
 /// Time:   depends on the numbers of sources and sinks; see the benchmark.
 /// Pre:    capacities are not negative; there is a pair; sources and sinks are vertices.
 /// Post:   each sink receives rate = rate * flow / per_sink; those flows keep to the capacities. By

@@ -267,17 +267,16 @@ template <class Make>
     return planned(request);
   }
   auto const capacity = capacities_of(machine);
-  std::vector<std::pair<rational, int>> roots;  // the smallest cut, and the node id
+  std::vector<std::pair<rational, int>> roots;  // the smallest cut, negative, and the position
   for (int const at : ranks) {
-    roots.emplace_back(machine.in_units(rooted_connectivity(machine, capacity, at, ranks).value),
-                       machine.nodes[static_cast<std::size_t>(at)].id);
+    roots.emplace_back(-machine.in_units(rooted_connectivity(machine, capacity, at, ranks).value),
+                       at);
   }
-  std::stable_sort(roots.begin(), roots.end(),
-                   [](auto const& a, auto const& b) { return a.first > b.first; });
+  std::sort(roots.begin(), roots.end());
   std::optional<plan> best;
-  for (auto const& [cut, id] : roots) {
-    if (best && cut <= best->rate) break;
-    request.root = id;
+  for (auto const& [negative_cut, at] : roots) {
+    if (best && -negative_cut <= best->rate) break;
+    request.root = machine.nodes[static_cast<std::size_t>(at)].id;
     auto found = plan_below_cuts(machine, request, shares, make);
     if (!best || found.rate > best->rate) best = std::move(found);
   }
