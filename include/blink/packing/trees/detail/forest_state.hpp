@@ -43,25 +43,33 @@ class forest_state {
  public:
   forest_state(arc_list const& graph, std::vector<std::int64_t> const& capacity)
       : graph_(&graph), vertices_(static_cast<std::size_t>(graph.vertex_count)), room(capacity) {
-    std::vector<std::size_t> begin(vertices_ + 1, 0);
-    for (auto const& a : graph.arcs) ++begin[static_cast<std::size_t>(a.head) + 1];
-    for (std::size_t v = 0; v < vertices_; ++v) begin[v + 1] += begin[v];
-    into_begin_ = begin;
-    into_.resize(graph.arcs.size());
-    out_begin_.assign(vertices_ + 1, 0);
-    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
-      into_[begin[static_cast<std::size_t>(graph.arcs[e].head)]++] = static_cast<int>(e);
-      ++out_begin_[static_cast<std::size_t>(graph.arcs[e].tail) + 1];
+    auto const edges = graph.arcs.size();
+    into_begin_.assign(vertices_ + 1, 0);
+    out_count_.assign(vertices_, 0);
+    for (auto const& a : graph.arcs) {
+      ++into_begin_[static_cast<std::size_t>(a.head) + 1];
+      ++out_count_[static_cast<std::size_t>(a.tail)];
     }
-    for (std::size_t v = 0; v < vertices_; ++v) out_begin_[v + 1] += out_begin_[v];
-    out_.resize(graph.arcs.size());
-    auto place = out_begin_;
-    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
-      out_[place[static_cast<std::size_t>(graph.arcs[e].tail)]++] = static_cast<int>(e);
+    for (std::size_t v = 0; v < vertices_; ++v) into_begin_[v + 1] += into_begin_[v];
+    auto next = into_begin_;
+    slot_.resize(edges);
+    edge_.resize(edges);
+    tail_.resize(edges);
+    head_.resize(edges);
+    residual_.resize(edges);
+    for (std::size_t e = 0; e < edges; ++e) {
+      auto const& a = graph.arcs[e];
+      auto const slot = next[static_cast<std::size_t>(a.head)]++;
+      slot_[e] = slot;
+      edge_[slot] = e;
+      tail_[slot] = a.tail;
+      head_[slot] = a.head;
+      residual_[slot] = room[e];
     }
+    flow_.assign(edges, 0);
+    next_out_.assign(edges, not_listed);
+    first_out_.assign(vertices_, -1);
     to_vertex_.resize(vertices_);
-    residual_ = room;
-    flow_.assign(room.size(), 0);
   }
 
   /// Adds a tree and returns its position.
@@ -84,7 +92,7 @@ class forest_state {
     auto& t = trees[position];
     auto const& a = arc_of(edge);
     room[static_cast<std::size_t>(edge)] -= t.multiplicity;
-    changed_.push_back(static_cast<std::size_t>(edge));
+    changed_.push_back(slot_[static_cast<std::size_t>(edge)]);
     int const depth = t.depth[static_cast<std::size_t>(a.tail)] + 1;
     t.depth[static_cast<std::size_t>(a.head)] = depth;
     t.height = std::max(t.height, depth);
@@ -137,10 +145,9 @@ class forest_state {
   /// Edges by tail, without loops.
   [[nodiscard]] std::vector<std::vector<int>> edges_by_tail() const {
     std::vector<std::vector<int>> result(vertices_);
-    for (std::size_t v = 0; v < vertices_; ++v) {
-      for (auto i = out_begin_[v]; i < out_begin_[v + 1]; ++i) {
-        if (arc_of(out_[i]).head != static_cast<int>(v)) result[v].push_back(out_[i]);
-      }
+    for (std::size_t e = 0; e < graph_->arcs.size(); ++e) {
+      auto const& a = graph_->arcs[e];
+      if (a.head != a.tail) result[static_cast<std::size_t>(a.tail)].push_back(static_cast<int>(e));
     }
     return result;
   }
@@ -149,7 +156,7 @@ class forest_state {
   enum class step : signed char { none, over, back, tree };
   struct hop {
     step kind = step::none;
-    int by = 0;  // edge or tree
+    int by = 0;  // slot of an edge, or tree
   };
 
   [[nodiscard]] arc const& arc_of(int edge) const {
@@ -181,15 +188,18 @@ class forest_state {
       at_[tree].clear();
     }
     used_.clear();
-    for (auto const e : changed_) {
-      residual_[e] = room[e];
-      flow_[e] = 0;
+    for (auto const slot : changed_) {
+      residual_[slot] = room[edge_[slot]];
+      flow_[slot] = 0;
+      next_out_[slot] = not_listed;
+      first_out_[static_cast<std::size_t>(tail_[slot])] = -1;
     }
     changed_.clear();
     work_ += room.size() + words_ * (1 + into_begin_[y + 1] - into_begin_[y]);
     if (closed >= 0) {
-      residual_[static_cast<std::size_t>(closed)] = 0;
-      changed_.push_back(static_cast<std::size_t>(closed));
+      auto const slot = slot_[static_cast<std::size_t>(closed)];
+      residual_[slot] = 0;
+      changed_.push_back(slot);
     }
     std::int64_t open = 0;
     for (std::size_t w = 0; w < words_; ++w) {
@@ -207,6 +217,16 @@ class forest_state {
     return open;
   }
 
+  void send_over(std::size_t slot, std::int64_t amount) {
+    residual_[slot] -= amount;
+    flow_[slot] += amount;
+    if (next_out_[slot] != not_listed) return;
+    auto& first = first_out_[static_cast<std::size_t>(tail_[slot])];
+    next_out_[slot] = first;
+    first = static_cast<int>(slot);
+    changed_.push_back(slot);
+  }
+
   void send_from(std::size_t tree, std::size_t vertex, std::int64_t amount) {
     auto& sent = sent_[tree * vertices_ + vertex];
     if (sent == 0) {
@@ -219,19 +239,16 @@ class forest_state {
   /// Sends flow over single edges into `y`. Returns the amount.
   std::int64_t send_directly(std::size_t y) {
     std::int64_t total = 0;
-    for (auto i = into_begin_[y]; i < into_begin_[y + 1]; ++i) {
-      auto const e = static_cast<std::size_t>(into_[i]);
-      auto const x = static_cast<std::size_t>(arc_of(into_[i]).tail);
-      for (std::size_t w = 0; w < words_ && residual_[e] > 0; ++w) {
-        for (auto bits = missing_[w] & member_[x * words_ + w]; bits != 0 && residual_[e] > 0;
+    for (auto slot = into_begin_[y]; slot < into_begin_[y + 1]; ++slot) {
+      auto const x = static_cast<std::size_t>(tail_[slot]);
+      for (std::size_t w = 0; w < words_ && residual_[slot] > 0; ++w) {
+        for (auto bits = missing_[w] & member_[x * words_ + w]; bits != 0 && residual_[slot] > 0;
              bits &= bits - 1) {
           auto const tree = w * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-          auto const amount = std::min(left_[tree], residual_[e]);
+          auto const amount = std::min(left_[tree], residual_[slot]);
           if (amount == 0) continue;
           left_[tree] -= amount;
-          if (flow_[e] == 0) changed_.push_back(e);
-          residual_[e] -= amount;
-          flow_[e] += amount;
+          send_over(slot, amount);
           send_from(tree, x, amount);
           total += amount;
         }
@@ -249,7 +266,7 @@ class forest_state {
     to_vertex_[y].kind = step::tree;  // marks `y` as seen
     for (std::size_t i = 0; i < queue_.size(); ++i) {
       auto const v = static_cast<std::size_t>(queue_[i]);
-      work_ += words_ + into_begin_[v + 1] - into_begin_[v] + out_begin_[v + 1] - out_begin_[v];
+      work_ += words_ + into_begin_[v + 1] - into_begin_[v] + out_count_[v];
       for (std::size_t w = 0; w < words_; ++w) {
         for (auto bits = unseen_[w] & member_[v * words_ + w]; bits != 0; bits &= bits - 1) {
           auto const tree = w * 64 + static_cast<std::size_t>(std::countr_zero(bits));
@@ -262,15 +279,14 @@ class forest_state {
           }
         }
       }
-      for (auto j = into_begin_[v]; j < into_begin_[v + 1]; ++j) {
-        if (residual_[static_cast<std::size_t>(into_[j])] > 0) {
-          see(static_cast<std::size_t>(arc_of(into_[j]).tail), {step::over, into_[j]});
+      for (auto slot = into_begin_[v]; slot < into_begin_[v + 1]; ++slot) {
+        if (residual_[slot] > 0) {
+          see(static_cast<std::size_t>(tail_[slot]), {step::over, static_cast<int>(slot)});
         }
       }
-      for (auto j = out_begin_[v]; j < out_begin_[v + 1]; ++j) {
-        if (flow_[static_cast<std::size_t>(out_[j])] > 0) {
-          see(static_cast<std::size_t>(arc_of(out_[j]).head), {step::back, out_[j]});
-        }
+      for (int slot = first_out_[v]; slot >= 0; slot = next_out_[static_cast<std::size_t>(slot)]) {
+        auto const at = static_cast<std::size_t>(slot);
+        if (flow_[at] > 0) see(static_cast<std::size_t>(head_[at]), {step::back, slot});
       }
     }
     return 0;
@@ -293,7 +309,7 @@ class forest_state {
         v = to_tree_[i];
       } else {
         amount = std::min(amount, kind == step::over ? residual_[i] : flow_[i]);
-        v = static_cast<std::size_t>(kind == step::over ? arc_of(by).head : arc_of(by).tail);
+        v = static_cast<std::size_t>(kind == step::over ? head_[i] : tail_[i]);
       }
     }
     left_[tree] -= amount;
@@ -308,11 +324,8 @@ class forest_state {
         v = to_tree_[i];
         send_from(i, v, amount);
       } else {
-        auto const sign = kind == step::over ? 1 : -1;
-        if (flow_[i] == 0) changed_.push_back(i);
-        residual_[i] -= sign * amount;
-        flow_[i] += sign * amount;
-        v = static_cast<std::size_t>(kind == step::over ? arc_of(by).head : arc_of(by).tail);
+        send_over(i, kind == step::over ? amount : -amount);
+        v = static_cast<std::size_t>(kind == step::over ? head_[i] : tail_[i]);
       }
     }
     return amount;
@@ -320,15 +333,20 @@ class forest_state {
 
   arc_list const* graph_;
   std::size_t vertices_ = 0;
-  // edges by head and by tail, as compressed rows
-  std::vector<std::size_t> into_begin_, out_begin_;
-  std::vector<int> into_, out_;
+  // The edges have slots by their heads, so that a search reads what it needs in a row.
+  static constexpr int not_listed = -2;
+  std::vector<std::size_t> into_begin_;  // by vertex: the first slot
+  std::vector<std::size_t> out_count_;   // by vertex: edges out of it
+  std::vector<std::size_t> slot_;        // by edge
+  std::vector<std::size_t> edge_;        // by slot
+  std::vector<int> tail_, head_;         // by slot
   std::size_t words_ = 0;
   std::vector<std::uint64_t> member_;  // rows: vertices; bits: the trees that reached them
 
   // The present flow: trees send from vertices that they reached, over edges, into one vertex.
-  std::vector<std::int64_t> residual_, flow_;    // by edge
-  std::vector<std::size_t> changed_;             // edges on which they are not the room and 0
+  std::vector<std::int64_t> residual_, flow_;    // by slot
+  std::vector<std::size_t> changed_;             // slots in which they are not the room and 0
+  std::vector<int> first_out_, next_out_;        // by vertex and slot: lists of edges with flow
   std::vector<std::int64_t> left_;               // by tree: amount not sent yet
   std::vector<std::int64_t> sent_;               // rows: trees; columns: vertices
   std::vector<std::vector<std::size_t>> at_;     // by tree: vertices that it sends from
