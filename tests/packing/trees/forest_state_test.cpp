@@ -49,12 +49,37 @@ std::int64_t largest_by_all_sets(test::random_graph const& g, detail::forest_sta
   return result;
 }
 
+/// Servers of a few vertices with much room inside and little between.
+test::random_graph servers_of(unsigned seed) {
+  std::mt19937 random(seed);
+  int const servers = 2 + static_cast<int>(seed % 3);
+  int const each = 2 + static_cast<int>(seed % 2);
+  test::random_graph g;
+  g.graph.vertex_count = servers * each;
+  auto const add = [&](int tail, int head, std::int64_t capacity) {
+    g.graph.arcs.push_back({tail, head});
+    g.capacity.push_back(capacity);
+  };
+  for (int s = 0; s < servers; ++s) {
+    for (int i = 0; i < each; ++i) {
+      for (int j = 0; j < each; ++j) {
+        if (i != j) add(s * each + i, s * each + j, 8 + static_cast<std::int64_t>(random() % 4));
+      }
+      int const other = (s + 1 + static_cast<int>(random() % unsigned(servers - 1))) % servers;
+      add(s * each + i, other * each + static_cast<int>(random() % unsigned(each)), 2);
+      add((s + 1) % servers * each + i, s * each + i, 2);
+    }
+  }
+  return g;
+}
+
 TEST(forest_state, one_flow_gives_what_all_sets_allow) {
   int compared = 0;
   int splits = 0;
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  std::size_t tight_sets = 0;
+  for (unsigned seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    auto g = test::make_connected_graph(seed, 2 + seed % 6, 2, 4);
+    auto g = seed < 60 ? test::make_connected_graph(seed, 2 + seed % 6, 2, 4) : servers_of(seed);
     std::vector<int> all(static_cast<std::size_t>(g.graph.vertex_count));
     std::iota(all.begin(), all.end(), 0);
     auto const rate = all_gather_rate(g.graph, g.capacity, all).rate_per_root;
@@ -65,6 +90,10 @@ TEST(forest_state, one_flow_gives_what_all_sets_allow) {
       t.depth.assign(all.size(), -1);
       t.depth[static_cast<std::size_t>(root)] = 0;
       forest.add(std::move(t));
+    }
+    if (seed % 2 == 0) {
+      EXPECT_TRUE(forest.use_tight_sets().empty());
+      tight_sets += forest.tight_set_count();
     }
     // Random edges join random trees, as often as allowed or less.
     std::mt19937 random(seed);
@@ -91,6 +120,7 @@ TEST(forest_state, one_flow_gives_what_all_sets_allow) {
   }
   EXPECT_GT(compared, 500);
   EXPECT_GT(splits, 50);
+  EXPECT_GT(tight_sets, 30U);
 }
 
 }}  // namespace forest_state_test

@@ -95,11 +95,10 @@ template <class Capacities>
 /// Throws planning_error if the capacity into some vertex set is less than the demand of the roots
 /// outside it.
 inline void require_feasible(arc_list const& graph, forest_state& forest) {
-  constexpr auto no_tree = static_cast<std::size_t>(-1);
-  for (int v = 0; v < graph.vertex_count; ++v) {
-    if (forest.shortage(static_cast<std::size_t>(v), no_tree, -1, 0) == 0) continue;
+  auto const short_set = forest.use_tight_sets();
+  if (!short_set.empty()) {
     std::vector<bool> inside(static_cast<std::size_t>(graph.vertex_count), false);
-    for (int const u : forest.short_set()) inside[static_cast<std::size_t>(u)] = true;
+    for (int const u : short_set) inside[static_cast<std::size_t>(u)] = true;
     std::string names;
     for (int u = 0; u < graph.vertex_count; ++u) {
       if (inside[static_cast<std::size_t>(u)]) {

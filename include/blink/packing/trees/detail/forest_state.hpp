@@ -3,11 +3,13 @@
 
 #include <blink/core/config.hpp>
 #include <blink/graph/concepts.hpp>
+#include <blink/packing/trees/detail/branching_flows.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
@@ -33,58 +35,32 @@ struct growing_tree {
 /// Partial arborescences, and the room that they leave on the edges. The state determines how often
 /// an edge may join a tree such that all trees can still be finished.
 ///
-/// All trees can be finished if and only if a flow condition holds for every vertex y. The trees
-/// that miss y must be able to flow to y together, from the vertices that they have reached. This
-/// is the form of Edmonds' theorem (1973) for branchings that have started. An edge e into y takes
-/// room from the sets that contain y but not its tail. So a tree may take e as far as the flow of
-/// the other trees into y does not need it. One flow without e gives this need: the shortage of the
-/// flow must remain available on e.
+/// An edge e into y takes room from the sets that contain y but not its tail. So a tree may take e
+/// as far as the flow of the other trees into y does not need it (`branching_flows`). One flow
+/// without e gives this need: the shortage of the flow must remain available on e.
+///
+/// A set of vertices is tight if the trees that miss it need all the room of the edges into it. It
+/// stays tight as trees grow. Capacities into sets are submodular, so for an edge inside a tight
+/// set, only sets inside it matter, and for an edge between disjoint tight sets, only unions of
+/// them. So flows run in graphs with all else contracted (`use_tight_sets`), with equal answers. On
+/// machines of many servers, the tight sets are the servers.
 class forest_state {
  public:
   forest_state(arc_list const& graph, std::vector<std::int64_t> const& capacity)
       : graph_(&graph), vertices_(static_cast<std::size_t>(graph.vertex_count)), room(capacity) {
-    auto const edges = graph.arcs.size();
-    into_begin_.assign(vertices_ + 1, 0);
-    out_count_.assign(vertices_, 0);
-    for (auto const& a : graph.arcs) {
-      ++into_begin_[static_cast<std::size_t>(a.head) + 1];
-      ++out_count_[static_cast<std::size_t>(a.tail)];
-    }
-    for (std::size_t v = 0; v < vertices_; ++v) into_begin_[v + 1] += into_begin_[v];
-    auto next = into_begin_;
-    slot_.resize(edges);
-    edge_.resize(edges);
-    tail_.resize(edges);
-    head_.resize(edges);
-    residual_.resize(edges);
-    for (std::size_t e = 0; e < edges; ++e) {
-      auto const& a = graph.arcs[e];
-      auto const slot = next[static_cast<std::size_t>(a.head)]++;
-      slot_[e] = slot;
-      edge_[slot] = e;
-      tail_[slot] = a.tail;
-      head_[slot] = a.head;
-      residual_[slot] = room[e];
-    }
-    flow_.assign(edges, 0);
-    next_out_.assign(edges, not_listed);
-    first_out_.assign(vertices_, -1);
-    to_vertex_.resize(vertices_);
+    set_of_.assign(vertices_, 0);
+    std::vector<std::size_t> vertex(vertices_);
+    std::iota(vertex.begin(), vertex.end(), std::size_t{0});
+    std::vector<int> edge(graph.arcs.size());
+    std::iota(edge.begin(), edge.end(), 0);
+    networks_.push_back({branching_flows(graph, capacity), std::move(vertex), std::move(edge)});
   }
 
   /// Adds a tree and returns its position.
   std::size_t add(growing_tree tree) {
-    auto const position = trees.size();
     trees.push_back(std::move(tree));
-    if (words_ * 64 < trees.size()) widen();
-    at_.resize(trees.size());
-    left_.resize(trees.size());
-    to_tree_.resize(trees.size());
-    sent_.resize(trees.size() * vertices_);
-    for (std::size_t v = 0; v < vertices_; ++v) {
-      if (trees[position].depth[v] >= 0) reach(position, v);
-    }
-    return position;
+    for (auto& network : networks_) add_to(network, trees.back());
+    return trees.size() - 1;
   }
 
   /// Adds an edge to a tree with the tree's whole multiplicity.
@@ -92,13 +68,16 @@ class forest_state {
     auto& t = trees[position];
     auto const& a = arc_of(edge);
     room[static_cast<std::size_t>(edge)] -= t.multiplicity;
-    changed_.push_back(slot_[static_cast<std::size_t>(edge)]);
     int const depth = t.depth[static_cast<std::size_t>(a.tail)] + 1;
     t.depth[static_cast<std::size_t>(a.head)] = depth;
     t.height = std::max(t.height, depth);
     t.edges.push_back(edge);
     ++t.reached;
-    reach(position, static_cast<std::size_t>(a.head));
+    join_in(networks_.front(), position, edge);
+    auto const from = set_of_[static_cast<std::size_t>(a.tail)];
+    auto const to = set_of_[static_cast<std::size_t>(a.head)];
+    if (from != 0) join_in(networks_[from], position, edge);
+    if (to != 0 && to != from) join_in(networks_[to], position, edge);
   }
 
   /// Splits a tree: it keeps `multiplicity`, and a copy gets the rest.
@@ -106,7 +85,8 @@ class forest_state {
     auto rest = trees[position];
     rest.multiplicity -= multiplicity;
     trees[position].multiplicity = multiplicity;
-    add(std::move(rest));
+    trees.push_back(std::move(rest));
+    for (auto& network : networks_) network.flows.split(position, multiplicity);
   }
 
   /// The number of times that an edge may join a tree, up to the tree's multiplicity.
@@ -116,31 +96,66 @@ class forest_state {
     auto const e = static_cast<std::size_t>(edge);
     auto const wanted = std::min(trees[position].multiplicity, room[e]);
     if (wanted <= 0) return 0;
-    auto const short_by =
-        shortage(static_cast<std::size_t>(arc_of(edge).head), position, edge, room[e] - wanted);
+    auto const head = static_cast<std::size_t>(arc_of(edge).head);
+    bool const is_inside = set_of_[static_cast<std::size_t>(arc_of(edge).tail)] == set_of_[head];
+    auto& network = networks_[is_inside ? set_of_[head] : 0];
+    auto const y = network.vertex[head];
+    if (network.flows.has_reached(position, y)) return 0;  // a tight set is entered once
+    auto const short_by = network.flows.shortage(y, position, network.edge[e], room[e] - wanted);
     return std::min(wanted, room[e] - short_by);
   }
 
-  /// The shortage of the flow into `y` of all trees that miss it, except `without`, when `closed`
-  /// is not used. Returns 0 for any shortage up to `allowed`.
-  [[nodiscard]] std::int64_t shortage(std::size_t y, std::size_t without, int closed,
-                                      std::int64_t allowed) {
-    std::int64_t open = begin_flow(y, without, closed);
-    if (open <= allowed) return 0;
-    open -= send_directly(y);
-    while (open > allowed) {
-      auto const sent = augment(y);
-      if (sent == 0) return open;
-      open -= sent;
+  /// Checks that all trees can be finished, and from then on uses tight sets. Returns the vertices
+  /// of a set with too little capacity into it, or nothing.
+  [[nodiscard]] std::vector<int> use_tight_sets() {
+    constexpr auto no_tree = static_cast<std::size_t>(-1);
+    auto whole = networks_.front();
+    for (std::size_t v = 0; v < vertices_; ++v) {
+      if (set_of_[v] != 0) {
+        auto& inside = networks_[set_of_[v]];
+        if (inside.flows.shortage(inside.vertex[v], no_tree, -1, 0) == 0) continue;
+      }
+      if (whole.flows.shortage(v, no_tree, -1, 0) != 0) return whole.flows.short_set();
+      if (set_of_[v] != 0) continue;
+      auto const& tight = whole.flows.tight_set(v);
+      bool const is_useful = tight.size() > 1 && tight.size() <= vertices_ / 2 &&
+                             std::all_of(tight.begin(), tight.end(), [&](int u) {
+                               return set_of_[static_cast<std::size_t>(u)] == 0;
+                             });
+      if (!is_useful) continue;
+      // All vertices outside are one, the last.
+      std::vector<std::size_t> vertex(vertices_, tight.size());
+      for (std::size_t i = 0; i < tight.size(); ++i) {
+        vertex[static_cast<std::size_t>(tight[i])] = i;
+        set_of_[static_cast<std::size_t>(tight[i])] = networks_.size();
+      }
+      networks_.push_back(contracted(std::move(vertex), tight.size() + 1));
     }
-    return 0;
+    if (networks_.size() == 1) return {};
+    std::vector<std::size_t> vertex(vertices_), of_set(networks_.size(), vertices_);
+    std::size_t count = 0;
+    for (std::size_t v = 0; v < vertices_; ++v) {
+      if (set_of_[v] == 0) {
+        vertex[v] = count++;
+        continue;
+      }
+      auto& known = of_set[set_of_[v]];
+      if (known == vertices_) known = count++;
+      vertex[v] = known;
+    }
+    networks_.front() = contracted(std::move(vertex), count);
+    return {};
   }
 
-  /// The number of edges, trees and sets of 64 trees that all queries visited.
-  [[nodiscard]] std::size_t work() const { return work_; }
+  /// The number of tight sets that flows use.
+  [[nodiscard]] std::size_t tight_set_count() const { return networks_.size() - 1; }
 
-  /// After a shortage, the vertices that the missing flow cannot leave. `y` is one of them.
-  [[nodiscard]] std::vector<int> short_set() const { return queue_; }
+  /// The number of edges, trees and sets of 64 trees that all queries visited.
+  [[nodiscard]] std::size_t work() const {
+    std::size_t sum = 0;
+    for (auto const& network : networks_) sum += network.flows.work();
+    return sum;
+  }
 
   /// Edges by tail, without loops.
   [[nodiscard]] std::vector<std::vector<int>> edges_by_tail() const {
@@ -153,210 +168,52 @@ class forest_state {
   }
 
  private:
-  enum class step : signed char { none, over, back, tree };
-  struct hop {
-    step kind = step::none;
-    int by = 0;  // slot of an edge, or tree
+  // A contraction of the graph. The first is of the tight sets, or the graph itself; the others
+  // are of all that is outside a tight set.
+  struct contraction {
+    branching_flows flows;
+    std::vector<std::size_t> vertex;  // by vertex of the graph
+    std::vector<int> edge;            // by edge of the graph; -1: inside a vertex
   };
 
   [[nodiscard]] arc const& arc_of(int edge) const {
     return graph_->arcs[static_cast<std::size_t>(edge)];
   }
 
-  void reach(std::size_t tree, std::size_t vertex) {
-    member_[vertex * words_ + tree / 64] |= std::uint64_t{1} << (tree % 64);
+  [[nodiscard]] contraction contracted(std::vector<std::size_t> vertex, std::size_t count) const {
+    arc_list graph{static_cast<int>(count), {}};
+    std::vector<std::int64_t> capacity;
+    std::vector<int> edge(graph_->arcs.size(), -1);
+    for (std::size_t e = 0; e < edge.size(); ++e) {
+      auto const tail = vertex[static_cast<std::size_t>(graph_->arcs[e].tail)];
+      auto const head = vertex[static_cast<std::size_t>(graph_->arcs[e].head)];
+      if (tail == head) continue;
+      edge[e] = static_cast<int>(graph.arcs.size());
+      graph.arcs.push_back({static_cast<int>(tail), static_cast<int>(head)});
+      capacity.push_back(room[e]);
+    }
+    contraction result{branching_flows(graph, capacity), std::move(vertex), std::move(edge)};
+    for (auto const& t : trees) add_to(result, t);
+    return result;
   }
-
-  // Makes room for more trees in the sets of trees.
-  void widen() {
-    auto const words = std::max<std::size_t>(1, 2 * words_);
-    std::vector<std::uint64_t> wider(vertices_ * words, 0);
+  void add_to(contraction& network, growing_tree const& t) const {
+    network.flows.add(t.multiplicity);
+    auto const position = network.flows.tree_count() - 1;
     for (std::size_t v = 0; v < vertices_; ++v) {
-      std::copy_n(member_.begin() + static_cast<std::ptrdiff_t>(v * words_), words_,
-                  wider.begin() + static_cast<std::ptrdiff_t>(v * words));
+      if (t.depth[v] >= 0) network.flows.reach(position, network.vertex[v]);
     }
-    member_ = std::move(wider);
-    words_ = words;
-    missing_.resize(words);
-    unseen_.resize(words);
   }
-
-  /// Clears the flow. Returns the amount that the trees that miss `y` must send.
-  std::int64_t begin_flow(std::size_t y, std::size_t without, int closed) {
-    for (auto const tree : used_) {
-      for (auto const v : at_[tree]) sent_[tree * vertices_ + v] = 0;
-      at_[tree].clear();
-    }
-    used_.clear();
-    for (auto const slot : changed_) {
-      residual_[slot] = room[edge_[slot]];
-      flow_[slot] = 0;
-      next_out_[slot] = not_listed;
-      first_out_[static_cast<std::size_t>(tail_[slot])] = -1;
-    }
-    changed_.clear();
-    work_ += room.size() + words_ * (1 + into_begin_[y + 1] - into_begin_[y]);
-    if (closed >= 0) {
-      auto const slot = slot_[static_cast<std::size_t>(closed)];
-      residual_[slot] = 0;
-      changed_.push_back(slot);
-    }
-    std::int64_t open = 0;
-    for (std::size_t w = 0; w < words_; ++w) {
-      auto const first = w * 64;
-      auto const count = trees.size() > first ? trees.size() - first : 0;
-      auto const all = count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
-      missing_[w] = all & ~member_[y * words_ + w];
-      if (without / 64 == w) missing_[w] &= ~(std::uint64_t{1} << (without % 64));
-      for (auto bits = missing_[w]; bits != 0; bits &= bits - 1) {
-        auto const tree = first + static_cast<std::size_t>(std::countr_zero(bits));
-        left_[tree] = trees[tree].multiplicity;
-        open += left_[tree];
-      }
-    }
-    return open;
-  }
-
-  void send_over(std::size_t slot, std::int64_t amount) {
-    residual_[slot] -= amount;
-    flow_[slot] += amount;
-    if (next_out_[slot] != not_listed) return;
-    auto& first = first_out_[static_cast<std::size_t>(tail_[slot])];
-    next_out_[slot] = first;
-    first = static_cast<int>(slot);
-    changed_.push_back(slot);
-  }
-
-  void send_from(std::size_t tree, std::size_t vertex, std::int64_t amount) {
-    auto& sent = sent_[tree * vertices_ + vertex];
-    if (sent == 0) {
-      if (at_[tree].empty()) used_.push_back(tree);
-      at_[tree].push_back(vertex);
-    }
-    sent += amount;
-  }
-
-  /// Sends flow over single edges into `y`. Returns the amount.
-  std::int64_t send_directly(std::size_t y) {
-    std::int64_t total = 0;
-    for (auto slot = into_begin_[y]; slot < into_begin_[y + 1]; ++slot) {
-      auto const x = static_cast<std::size_t>(tail_[slot]);
-      for (std::size_t w = 0; w < words_ && residual_[slot] > 0; ++w) {
-        for (auto bits = missing_[w] & member_[x * words_ + w]; bits != 0 && residual_[slot] > 0;
-             bits &= bits - 1) {
-          auto const tree = w * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-          auto const amount = std::min(left_[tree], residual_[slot]);
-          if (amount == 0) continue;
-          left_[tree] -= amount;
-          send_over(slot, amount);
-          send_from(tree, x, amount);
-          total += amount;
-        }
-      }
-    }
-    return total;
-  }
-
-  /// Sends flow over a shortest augmenting path, searched backwards from `y`. Returns 0 if there is
-  /// none.
-  std::int64_t augment(std::size_t y) {
-    std::fill(to_vertex_.begin(), to_vertex_.end(), hop{});
-    std::copy(missing_.begin(), missing_.end(), unseen_.begin());
-    queue_.assign(1, static_cast<int>(y));
-    to_vertex_[y].kind = step::tree;  // marks `y` as seen
-    for (std::size_t i = 0; i < queue_.size(); ++i) {
-      auto const v = static_cast<std::size_t>(queue_[i]);
-      work_ += words_ + into_begin_[v + 1] - into_begin_[v] + out_count_[v];
-      for (std::size_t w = 0; w < words_; ++w) {
-        for (auto bits = unseen_[w] & member_[v * words_ + w]; bits != 0; bits &= bits - 1) {
-          auto const tree = w * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-          unseen_[w] &= ~(bits & -bits);
-          to_tree_[tree] = v;
-          if (left_[tree] > 0) return send_along(tree, y);
-          work_ += at_[tree].size();
-          for (auto const u : at_[tree]) {
-            if (sent_[tree * vertices_ + u] > 0) see(u, {step::tree, static_cast<int>(tree)});
-          }
-        }
-      }
-      for (auto slot = into_begin_[v]; slot < into_begin_[v + 1]; ++slot) {
-        if (residual_[slot] > 0) {
-          see(static_cast<std::size_t>(tail_[slot]), {step::over, static_cast<int>(slot)});
-        }
-      }
-      for (int slot = first_out_[v]; slot >= 0; slot = next_out_[static_cast<std::size_t>(slot)]) {
-        auto const at = static_cast<std::size_t>(slot);
-        if (flow_[at] > 0) see(static_cast<std::size_t>(head_[at]), {step::back, slot});
-      }
-    }
-    return 0;
-  }
-
-  void see(std::size_t vertex, hop next) {
-    if (to_vertex_[vertex].kind != step::none) return;
-    to_vertex_[vertex] = next;
-    queue_.push_back(static_cast<int>(vertex));
-  }
-
-  /// Sends as much as fits from a tree to `y` along the hops found.
-  std::int64_t send_along(std::size_t tree, std::size_t y) {
-    auto amount = left_[tree];
-    for (auto v = to_tree_[tree]; v != y;) {
-      auto const [kind, by] = to_vertex_[v];
-      auto const i = static_cast<std::size_t>(by);
-      if (kind == step::tree) {
-        amount = std::min(amount, sent_[i * vertices_ + v]);
-        v = to_tree_[i];
-      } else {
-        amount = std::min(amount, kind == step::over ? residual_[i] : flow_[i]);
-        v = static_cast<std::size_t>(kind == step::over ? head_[i] : tail_[i]);
-      }
-    }
-    left_[tree] -= amount;
-    auto v = to_tree_[tree];
-    send_from(tree, v, amount);
-    while (v != y) {
-      auto const [kind, by] = to_vertex_[v];
-      auto const i = static_cast<std::size_t>(by);
-      if (kind == step::tree) {
-        sent_[i * vertices_ + v] -= amount;
-        if (sent_[i * vertices_ + v] == 0) std::erase(at_[i], v);
-        v = to_tree_[i];
-        send_from(i, v, amount);
-      } else {
-        send_over(i, kind == step::over ? amount : -amount);
-        v = static_cast<std::size_t>(kind == step::over ? head_[i] : tail_[i]);
-      }
-    }
-    return amount;
+  void join_in(contraction& network, std::size_t position, int edge) const {
+    int const local = network.edge[static_cast<std::size_t>(edge)];
+    if (local < 0) return;
+    network.flows.use(static_cast<std::size_t>(local), trees[position].multiplicity);
+    network.flows.reach(position, network.vertex[static_cast<std::size_t>(arc_of(edge).head)]);
   }
 
   arc_list const* graph_;
   std::size_t vertices_ = 0;
-  // The edges have slots by their heads, so that a search reads what it needs in a row.
-  static constexpr int not_listed = -2;
-  std::vector<std::size_t> into_begin_;  // by vertex: the first slot
-  std::vector<std::size_t> out_count_;   // by vertex: edges out of it
-  std::vector<std::size_t> slot_;        // by edge
-  std::vector<std::size_t> edge_;        // by slot
-  std::vector<int> tail_, head_;         // by slot
-  std::size_t words_ = 0;
-  std::vector<std::uint64_t> member_;  // rows: vertices; bits: the trees that reached them
-
-  // The present flow: trees send from vertices that they reached, over edges, into one vertex.
-  std::vector<std::int64_t> residual_, flow_;    // by slot
-  std::vector<std::size_t> changed_;             // slots in which they are not the room and 0
-  std::vector<int> first_out_, next_out_;        // by vertex and slot: lists of edges with flow
-  std::vector<std::int64_t> left_;               // by tree: amount not sent yet
-  std::vector<std::int64_t> sent_;               // rows: trees; columns: vertices
-  std::vector<std::vector<std::size_t>> at_;     // by tree: vertices that it sends from
-  std::vector<std::size_t> used_;                // trees that send
-  std::vector<std::uint64_t> missing_, unseen_;  // sets of trees
-  std::vector<hop> to_vertex_;                   // first hop of the path from a vertex to y
-  // by tree: the vertex at which its path to y begins
-  std::vector<std::size_t> to_tree_;
-  std::vector<int> queue_;
-  std::size_t work_ = 0;
+  std::vector<contraction> networks_;
+  std::vector<std::size_t> set_of_;  // by vertex: the position of its contraction; 0: none
 
  public:
   std::vector<growing_tree> trees;
