@@ -40,9 +40,9 @@ struct growing_tree {
 /// without e gives this need: the shortage of the flow must remain available on e.
 ///
 /// A set of vertices is tight if the trees that miss it need all the room of the edges into it. It
-/// stays tight as trees grow. Capacities into sets are submodular, so for an edge inside a tight
-/// set, only sets inside it matter, and for an edge between disjoint tight sets, only unions of
-/// them. So flows run in graphs with all else contracted (`use_tight_sets`), with equal answers. On
+/// stays tight as trees grow. Capacities into sets are submodular. So for an edge inside a tight
+/// set, only sets inside it matter. For an edge between disjoint tight sets, only unions of them
+/// matter. Flows run in graphs with all else contracted (`use_tight_sets`), with equal answers. On
 /// machines of many servers, the tight sets are the servers.
 class forest_state {
  public:
