@@ -4,8 +4,8 @@
 #   mpi_NAME                      an interface library
 #   BLINK_MPI_LAUNCH_NAME         the start of a command line; the number of ranks follows
 # and BLINK_MPI_LIBRARIES lists the names. Users' projects link `blink::mpi` instead.
-include_guard(GLOBAL)
-set(BLINK_MPI_LIBRARIES "")
+include_guard(GLOBAL)  # so what is set must be seen in every folder
+set(BLINK_MPI_LIBRARIES "" CACHE INTERNAL "")
 set(options_openmpi --allow-run-as-root --oversubscribe --bind-to none)
 set(options_mpich "")
 
@@ -33,7 +33,7 @@ foreach(name IN ITEMS openmpi mpich)
   endforeach()
   # Without the C++ bindings, which both libraries have dropped since.
   target_compile_definitions(mpi_${name} INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
-  set(BLINK_MPI_LAUNCH_${name} ${BLINK_MPIRUN_${name}} ${options_${name}} -n)
-  list(APPEND BLINK_MPI_LIBRARIES ${name})
+  set(BLINK_MPI_LAUNCH_${name} ${BLINK_MPIRUN_${name}} ${options_${name}} -n CACHE INTERNAL "")
+  set(BLINK_MPI_LIBRARIES ${BLINK_MPI_LIBRARIES} ${name} CACHE INTERNAL "")
   message(STATUS "MPI library ${name}: ${BLINK_MPICC_${name}}")
 endforeach()
