@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 
 namespace {
@@ -55,6 +56,15 @@ int main(int argc, char** argv) {
     return status.get_exit_code();
   } catch (CLI::ParseError const& failure) {
     app.exit(failure);
+    return blink::tools::exit_input_error;
+  } catch (blink::overflow_error const& failure) {
+    std::fprintf(stderr, "blink: %s; expected capacities, shares and units of fewer digits\n",
+                 failure.what());
+    return blink::tools::exit_input_error;
+  } catch (std::bad_alloc const&) {
+    std::fprintf(stderr,
+                 "blink: the memory of this process is exhausted, expected a machine of fewer "
+                 "ranks or links\n");
     return blink::tools::exit_input_error;
   } catch (blink::error const& failure) {
     std::fprintf(stderr, "blink: %s\n", failure.what());

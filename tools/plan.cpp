@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/drawing/picture.hpp>
+#include <blink/planning/choose_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/schedule/tuning_file.hpp>
@@ -142,12 +143,82 @@ void print_links(topology const& machine, plan_and_report const& planned, bool a
   std::printf("  (--all shows each link)\n");
 }
 
-void print_plan(topology const& machine, plan_and_report const& planned, bool all) {
+std::string about_bytes(double bytes) {
+  char const* const units[] = {"B", "kB", "MB", "GB"};
+  int unit = 0;
+  for (; unit < 3 && bytes >= 1000; ++unit) bytes /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %s", bytes, units[unit]);
+  return text;
+}
+
+/// The plan on the fastest kind of link beside the plan on all links.
+struct kinds_of_links {
+  allocation place;
+  plan_and_report planned;
+  std::string other;  ///< what the plan that is not shown would give, in words; empty: no more
+};
+
+/// Plans on the links of `place` and, if --links auto has left some out, on all links. Takes the plan
+/// on all links if the buffer of --bytes is so large that it is faster by the cost model.
+kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
+                             plan_arguments const& options) {
+  constexpr std::size_t most_ranks = 64;  // more take the second plan long
+  kinds_of_links result{std::move(place), {}, {}};
+  result.planned = checked_plan(result.place, request);
+  auto const& p = result.planned.plan;
+  if (options.links != "auto" || result.place.links.empty() || p.rate == rational(0) ||
+      p.ranks.size() > most_ranks || request.planner == planned_by::hybrid) {
+    return result;
+  }
+  auto everything = read_part(options.machine, options.ranks, "all");
+  if (everything.machine.links.size() == result.place.machine.links.size()) return result;
+  std::optional<plan_and_report> on_all;
+  try {
+    auto fixed = request;
+    if (has_one_root(p.collective)) fixed.root = p.trees.front().root;
+    on_all = checked_plan(everything, fixed);
+  } catch (error const&) {  // no plan on all links
+    return result;
+  }
+  if (on_all->plan.rate <= p.rate) return result;
+  std::string from;
+  bool takes_all = false;
+  try {
+    auto const parameters = options.sizes.cost.parameters();
+    plan_candidates both;
+    both.plans.push_back({p, cost_of(result.place.machine, p, parameters)});
+    both.plans.push_back({on_all->plan, cost_of(everything.machine, on_all->plan, parameters)});
+    auto const changes = crossovers(both, 1, std::int64_t{1} << 50);
+    if (changes.back().candidate == 0) return result;
+    from = changes.size() == 1 ? " at every size"
+                               : " from " + about_bytes(static_cast<double>(changes.back().bytes));
+    takes_all =
+        request.bytes > 0 && fastest(both, static_cast<double>(request.bytes)).candidate == 1;
+  } catch (input_error const&) {  // a unit without a known rate: no sizes
+  }
+  char gain[32];
+  std::snprintf(gain, sizeof gain, "%.1f %%", 100 * ((on_all->plan.rate / p.rate).to_double() - 1));
+  if (takes_all) {
+    result.other =
+        p.links + " alone gives " + in_words(p.rate, p.unit) + "; all links give " + gain + " more";
+    result.planned = std::move(*on_all);
+    result.place = std::move(everything);
+  } else {
+    result.other = "all links give " + in_words(on_all->plan.rate, p.unit) + ", more by " + gain +
+                   from + " (--links all)";
+  }
+  return result;
+}
+
+void print_plan(topology const& machine, plan_and_report const& planned, bool all,
+                std::string const& other_links = {}) {
   auto const& p = planned.plan;
   std::printf("collective   %s over %zu ranks: %s\n", std::string(to_text(p.collective)).c_str(),
               p.ranks.size(), in_words(p.ranks).c_str());
   std::printf("machine      %s%s\n", machine.name.c_str(),
               p.links.empty() ? "" : (", links: " + p.links + " only").c_str());
+  if (!other_links.empty()) std::printf("             %s\n", other_links.c_str());
   std::printf("planner      %s\n", p.planner.c_str());
   if (p.trees.empty()) {
     std::printf("%s: nothing to move\n", p.ranks.size() == 1 ? "one rank" : "all stay");
@@ -259,21 +330,21 @@ void run_plan(plan_arguments const& options) {
   }
   request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
-  auto const place =
-      read_allocation(options.machine, options.ranks, options.links, request.collective);
-  auto const& machine = place.machine;
+  auto place = read_allocation(options.machine, options.ranks, options.links, request.collective);
   request.constraints = options.hints.options();
   if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
-  if (options.hints.frontier > 0) return show_frontier(machine, request, options.hints.frontier);
+  if (options.hints.frontier > 0)
+    return show_frontier(place.machine, request, options.hints.frontier);
   bool const hinted = !request.constraints.empty();
-  auto const planned = hinted ? plan_with_hints(place, request) : checked_plan(place, request);
-  auto const& p = planned.plan;
-  print_plan(machine, planned, options.all);
+  auto const made = hinted ? kinds_of_links{place, plan_with_hints(place, request), {}}
+                           : plan_on_kinds(std::move(place), request, options);
+  auto const& p = made.planned.plan;
+  print_plan(made.place.machine, made.planned, options.all, made.other);
   bool const has_baselines = has_spanning_trees(p.collective);
   if (!p.trees.empty() && has_baselines && !hinted) {
-    print_comparison(place, p, options.compare);
+    print_comparison(made.place, p, options.compare);
   }
-  write_outputs(machine, p, options);
+  write_outputs(made.place.machine, p, options);
 }
 
 }  // namespace
@@ -303,13 +374,15 @@ void add_plan_command(CLI::App& app) {
   command
       ->add_option("--links", options->links,
                    "kind of link to use (nvlink, xgmi, pcie, ...), all, or auto: the fastest kind\n"
-                   "that joins all ranks by itself")
+                   "that joins all ranks by itself; says what all links would give")
       ->capture_default_str();
   command->add_option("--out,-o", options->out, "write the plan file (JSON, format 1) here");
   command->add_option("--svg", options->svg, "draw machine, trees and loads here");
   command
-      ->add_option("--bytes", options->bytes,
-                   "size of the buffer for --planner hybrid, such as 64M; 0: large")
+      ->add_option(
+          "--bytes", options->bytes,
+          "size of the buffer, such as 64M, for --planner hybrid, and for --links auto to take\n"
+          "all links where that is faster; 0: large for hybrid, the fastest kind for auto")
       ->capture_default_str();
   command
       ->add_option("--slow-start-us", options->slow_start_microseconds,

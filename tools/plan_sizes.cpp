@@ -3,6 +3,7 @@
 
 #include <blink/planning/choose_tuning.hpp>
 #include <blink/schedule/tuning_file.hpp>
+#include <blink/simulation/correct_predictions.hpp>
 
 #include "arguments.hpp"
 #include "checked_plan.hpp"
@@ -10,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <utility>
@@ -21,6 +23,15 @@ cost_parameters cost_options::parameters() const {
   result.step_seconds = step_microseconds * 1e-6;
   result.start_seconds = start_microseconds * 1e-6;
   result.bytes_per_unit = unit_rate * 1e9;
+  return result;
+}
+
+simulation_options cost_options::simulated() const {
+  auto const costs = parameters();
+  simulation_options result;
+  result.start_seconds = costs.start_seconds;
+  result.step_seconds = costs.step_seconds;
+  result.bytes_per_unit = costs.bytes_per_unit;
   return result;
 }
 
@@ -66,27 +77,36 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
   auto const range = read_sizes("--sizes", options.sizes);
   auto candidates = all_algorithms(machine, request, options.cost.parameters());
   for (auto& each : candidates.plans) each.plan = checked(place, std::move(each.plan)).plan;
+  auto const first = static_cast<std::int64_t>(range.first);
+  auto const last = static_cast<std::int64_t>(range.last);
+  if (request.collective != collective::barrier) {  // which moves no data
+    correct_predictions(machine, candidates, first, last, options.cost.simulated());
+  }
+  auto const changes = crossovers(candidates, first, last);
   std::vector<std::string> names;
   for (auto const& each : candidates.plans) names.push_back(name_of(each));
   auto const name = [&](std::size_t i) { return names[i].c_str(); };
   nlohmann::json rows = nlohmann::json::array();
-  std::printf("%s on %s, predicted with %g us a step and %g us to launch\n\n",
-              std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
-              options.cost.step_microseconds, options.cost.start_microseconds);
+  std::printf(
+      "%s on %s, predicted with %g us a step and %g us to launch,\nsimulated where that "
+      "differs\n\n",
+      std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
+      options.cost.step_microseconds, options.cost.start_microseconds);
   std::printf("  %8s  %-16s %11s %10s %7s", "bytes", "fastest", "us", "GB/s", "/bound");
   for (std::size_t i = 0; i < candidates.plans.size(); ++i) std::printf(" %16s", name(i));
   std::printf("\n");
   for (auto const bytes : range.sizes()) {
-    auto const best = fastest(candidates, static_cast<double>(bytes));
-    auto const& winner = candidates.plans[best.candidate];
+    auto const used = candidate_for(changes, static_cast<std::int64_t>(bytes));
+    auto const& winner = candidates.plans[used];
+    double const least = seconds_for(winner, static_cast<double>(bytes));
     auto const& bounded = winner.is_one_shot ? candidates.plans.front().plan : winner.plan;
-    double const rate = static_cast<double>(bytes) / best.seconds;
+    double const rate = static_cast<double>(bytes) / least;
     // Converts the plan's rate to bytes per second. The unit's rate is known by now.
     double const unit = options.cost.rate_of_unit(machine);
     double const share =
         bounded.bound > rational(0) ? rate / (bounded.bound.to_double() * unit) : 0;
-    std::printf("  %8s  %-16s %11.2f %10.4f %6.1f%%", bytes_in_words(bytes).c_str(),
-                name(best.candidate), best.seconds * 1e6, rate * 1e-9, 100 * share);
+    std::printf("  %8s  %-16s %11.2f %10.4f %6.1f%%", bytes_in_words(bytes).c_str(), name(used),
+                least * 1e6, rate * 1e-9, 100 * share);
     nlohmann::json all = nlohmann::json::object();
     for (auto const& each : candidates.plans) {
       double const seconds = seconds_for(each, static_cast<double>(bytes));
@@ -95,14 +115,12 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
     }
     std::printf("\n");
     rows.push_back({{"bytes", bytes},
-                    {"fastest", name(best.candidate)},
-                    {"microseconds", best.seconds * 1e6},
+                    {"fastest", name(used)},
+                    {"microseconds", least * 1e6},
                     {"gigabytes_per_second", rate * 1e-9},
                     {"share_of_bound", share},
                     {"all_microseconds", std::move(all)}});
   }
-  auto const changes = crossovers(candidates, static_cast<std::int64_t>(range.first),
-                                  static_cast<std::int64_t>(range.last));
   nlohmann::json from = nlohmann::json::array();
   std::printf("\nfastest from size on:\n");
   for (auto const& change : changes) {
@@ -110,10 +128,9 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
     from.push_back({{"bytes", change.bytes}, {"planner", name(change.candidate)}});
   }
   if (!options.algorithms.empty()) {
-    write_tuning_file(options.algorithms,
-                      {choose_tuning(machine, candidates, options.cost.rate_of_unit(machine),
-                                     static_cast<std::int64_t>(range.first),
-                                     static_cast<std::int64_t>(range.last))});
+    write_tuning_file(
+        options.algorithms,
+        {choose_tuning(machine, candidates, options.cost.rate_of_unit(machine), first, last)});
   }
   nlohmann::json refused = nlohmann::json::array();
   for (auto const& [planner, reason] : candidates.refused) {

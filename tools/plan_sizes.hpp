@@ -4,6 +4,7 @@
 #include <blink/planning/cost/cost_model.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/schedule/tuning_table.hpp>
+#include <blink/simulation/simulate.hpp>
 #include <blink/topology/topology.hpp>
 
 #include "arguments.hpp"
@@ -23,6 +24,7 @@ struct cost_options {
   double unit_rate = 0;  ///< GB/s of one unit of capacity; 0: from the unit's name
 
   [[nodiscard]] cost_parameters parameters() const;
+  [[nodiscard]] simulation_options simulated() const;  ///< with the same costs
   /// Returns bytes per second for one unit of capacity. Throws: input_error if neither the option
   /// nor the unit's name gives it.
   [[nodiscard]] double rate_of_unit(topology const& machine) const;

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@ struct simulate_options {
   std::string sizes = "8:1G";
   std::string chunk;
   std::size_t window = simulation_options{}.window;
+  bool one_shot = false;
   cost_options cost;
 };
 
@@ -39,15 +41,36 @@ struct simulated {
   plan planned;
 };
 
+/// The collective to plan: the trees of a reduce_scatter, each with the whole buffer, are an
+/// all_reduce.
+collective planned_collective(simulate_options const& options) {
+  auto const asked = read_collective(options.collective);
+  if (options.one_shot && asked != collective::all_reduce) {
+    throw input_error("--one-shot: is for all_reduce, found " + options.collective);
+  }
+  if (asked == collective::barrier) {
+    throw input_error("--collective barrier: moves no data, expected another collective");
+  }
+  return options.one_shot ? collective::reduce_scatter : asked;
+}
+
 simulated read_simulated(simulate_options const& options) {
   if (!options.plan.empty()) {
     simulated result{read_part(options.machine, "", "all").machine, read_plan_file(options.plan)};
     auto const report = check_plan(result.machine, result.planned);
     if (!report) throw input_error(options.plan + ": " + *report.fault);
+    if (options.one_shot && result.planned.collective != collective::reduce_scatter) {
+      throw input_error(options.plan + ": plans " +
+                        std::string(to_text(result.planned.collective)) +
+                        ", expected reduce_scatter for --one-shot");
+    }
+    if (result.planned.collective == collective::barrier) {
+      throw input_error(options.plan + ": plans a barrier, which moves no data");
+    }
     return result;
   }
   plan_request request;
-  request.collective = read_collective(options.collective);
+  request.collective = planned_collective(options);
   auto const place =
       read_allocation(options.machine, options.ranks, options.links, request.collective);
   request.root = read_root(options.root);
@@ -60,31 +83,37 @@ void run_simulate(simulate_options const& options) {
   auto const [machine, p] = read_simulated(options);
   auto const parameters = options.cost.parameters();
   auto const cost = cost_of(machine, p, parameters);
-  simulation_options settings{parameters.start_seconds, parameters.step_seconds,
-                              parameters.bytes_per_unit};
+  auto settings = options.cost.simulated();
   settings.window = options.window;
-  std::printf("%s on %s by %s: %zu trees, rate %s\n\n", std::string(to_text(p.collective)).c_str(),
-              machine.name.c_str(), p.planner.c_str(), p.trees.size(),
-              in_words(p.rate, p.unit).c_str());
+  // Every tree of a one-shot plan carries the whole buffer.
+  auto const buffers = options.one_shot ? static_cast<double>(p.ranks.size()) : 1;
+  std::printf(
+      "%s on %s by %s%s: %zu trees, rate %s\n\n",
+      options.one_shot ? "all_reduce" : std::string(to_text(p.collective)).c_str(),
+      machine.name.c_str(), p.planner.c_str(), options.one_shot ? " one-shot" : "", p.trees.size(),
+      in_words(
+          options.one_shot ? p.rate / rational(static_cast<std::int64_t>(p.ranks.size())) : p.rate,
+          p.unit)
+          .c_str());
   std::printf("  %8s %10s %9s %12s %10s %7s %12s\n", "bytes", "chunk", "messages", "us", "GB/s",
               "/rate", "predicted us");
   double const unit =
       parameters.bytes_per_unit > 0 ? parameters.bytes_per_unit : bytes_per_second(machine.unit);
   for (auto const size : range.sizes()) {
     auto const bytes = static_cast<double>(size);
-    auto const predicted = predict(cost, bytes);
+    auto const predicted = predict(cost, bytes * buffers);
     auto chunks = predicted.chunk_bytes;
     if (!options.chunk.empty()) {
       auto const given = read_bytes("--chunk", options.chunk);
       if (given == 0) throw input_error("--chunk " + options.chunk + ": expected at least 1 byte");
       std::fill(chunks.begin(), chunks.end(), static_cast<double>(given));
     }
-    auto const result = simulate(machine, p, bytes, chunks, settings);
+    auto const result = simulate(machine, p, bytes * buffers, chunks, settings);
     double const rate = bytes / result.seconds;
     double const largest = chunks.empty() ? 0 : *std::max_element(chunks.begin(), chunks.end());
     std::printf("  %8s %10.0f %9lld %12.2f %10.4f %6.1f%% %12.2f\n", bytes_in_words(size).c_str(),
                 largest, static_cast<long long>(result.messages), result.seconds * 1e6, rate * 1e-9,
-                p.trees.empty() ? 0 : 100 * rate / (p.rate.to_double() * unit),
+                p.trees.empty() ? 0 : 100 * rate * buffers / (p.rate.to_double() * unit),
                 predicted.seconds * 1e6);
   }
 }
@@ -112,6 +141,9 @@ void add_simulate_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--chunk", options->chunk,
                       "bytes of the largest chunk, such as 64K; default: by the cost model");
+  command->add_flag(
+      "--one-shot", options->one_shot,
+      "all_reduce in one step: each tree of a reduce_scatter carries the whole buffer");
   command->add_option("--window", options->window, "chunks in flight on a tree edge; 0: any number")
       ->capture_default_str();
   add_cost_options(*command, options->cost);

@@ -80,11 +80,20 @@ ok "sizes as JSON" '"fastest_from"' cat sizes.json
 ok "simulation" "predicted us" "$blink" simulate dgx1v --sizes 1K:1M
 ok "simulation of a plan file" "by exact" "$blink" simulate dgx1v --plan plan.json --sizes 1M --chunk 16K
 ok "links with a rate" "1M" "$blink" simulate ring:5 --unit-rate 25 --sizes 1M
+ok "simulation in one shot" "one-shot: .* 21.4286" "$blink" simulate dgx1v --one-shot --sizes 1K
+refused "another collective in one shot" "is for all_reduce" "$blink" simulate dgx1v -c broadcast --one-shot
+refused "simulation of a barrier" "moves no data" "$blink" simulate dgx1v -c barrier
+ok "all links beside the fastest kind" "all links give .*from .* (--links all)" "$blink" plan dgx1v_pcie -c all_gather
+ok "all links for a large buffer" "nvlink alone gives" "$blink" plan dgx1v_pcie -c all_gather --bytes 1G
+ok "the fastest kind for a small buffer" "links: nvlink only" "$blink" plan dgx1v_pcie -c all_gather --bytes 1K
+refused "more memory than there is" "memory of this process" sh -c 'ulimit -v 60000; exec "$1" plan dgx_a100:128' sh "$blink"
 ok "low trees" "max_height 3 " "$blink" plan dgx1v -c broadcast --root 0 --max-height 3
 ok "frontier" "93.3%" "$blink" plan dgx1v -c all_gather --frontier 10
 printf '{"blink_hints": 1, "forwarding_ranks": [7], "forbidden_links": [[0, 3]], "shares": {"0": 2}}' >hints.json
 ok "hints" "forbidden_links" "$blink" plan dgx1v -c all_gather --hints hints.json --out hinted.json
 ok "hinted plan is sound" "sound" "$blink" check dgx1v hinted.json
+printf '{"blink_hints": 1, "shares": {"0": 1000000000}}' >large_share.json
+ok "a share of a billion" "rate/bound 100.0 %" "$blink" plan dgx1v -c all_gather --hints large_share.json
 refused "hint for another collective" "shares: is for all_gather" "$blink" plan dgx1v --hints hints.json
 printf '{"blink_hints": 1, "forwarding_ranks": [7]}' >forwarding.json
 refused "contradicting hints" "both the root and in forwarding_ranks" "$blink" plan dgx1v -c broadcast --root 7 --hints forwarding.json

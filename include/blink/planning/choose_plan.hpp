@@ -9,9 +9,11 @@
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,9 @@ struct plan_candidate {
   /// True if the plan is a reduce-scatter whose trees each carry the whole buffer, which makes it
   /// an all-reduce; see `schedule::is_one_shot`.
   bool is_one_shot = false;
+  /// Sizes in bytes, growing, and the factors between the real and the predicted seconds there;
+  /// see `correct_predictions`. Empty: the prediction holds.
+  std::vector<std::pair<double, double>> corrections = {};
 };
 
 /// The name of the candidate's planner, with " one-shot" for a one-shot plan.
@@ -32,10 +37,28 @@ struct plan_candidate {
   return candidate.plan.planner + (candidate.is_one_shot ? " one-shot" : "");
 }
 
-/// The predicted seconds for a buffer of `bytes`. Time: as `predict`.
+/// The bytes that the plan moves for a buffer of `bytes`: one-shot trees each carry all of it.
+[[nodiscard]] inline double planned_bytes(plan_candidate const& candidate, double bytes) {
+  return candidate.is_one_shot ? bytes * static_cast<double>(candidate.plan.ranks.size()) : bytes;
+}
+
+/// The factor on the predicted seconds for a buffer of `bytes`: linear in the logarithm of the size
+/// between two corrections, constant outside.
+[[nodiscard]] inline double correction_for(plan_candidate const& candidate, double bytes) {
+  auto const& all = candidate.corrections;
+  auto const above = std::ranges::upper_bound(all, bytes, {}, &std::pair<double, double>::first);
+  if (all.empty()) return 1;
+  if (above == all.begin()) return all.front().second;
+  if (above == all.end()) return all.back().second;
+  auto const& [low, at_low] = *std::prev(above);
+  double const way = std::log(bytes / low) / std::log(above->first / low);
+  return at_low + way * (above->second - at_low);
+}
+
+/// The expected seconds for a buffer of `bytes`. Time: as `predict`.
 [[nodiscard]] inline double seconds_for(plan_candidate const& candidate, double bytes) {
-  auto const buffers = candidate.is_one_shot ? static_cast<double>(candidate.plan.ranks.size()) : 1;
-  return predict(candidate.cost, bytes * buffers).seconds;
+  return predict(candidate.cost, planned_bytes(candidate, bytes)).seconds *
+         correction_for(candidate, bytes);
 }
 
 /// The plans of all planners, and the reasons of the planners that have none.
@@ -83,7 +106,7 @@ struct plan_choice {
   double seconds = 0;
 };
 
-/// The candidate that is predicted to be the fastest for a buffer of `bytes`. Time: `predict` for
+/// The candidate that is expected to be the fastest for a buffer of `bytes`. Time: `predict` for
 /// each candidate.
 [[nodiscard]] inline plan_choice fastest(plan_candidates const& candidates, double bytes) {
   plan_choice best;
@@ -94,24 +117,25 @@ struct plan_choice {
   return best;
 }
 
-/// The size in bytes from which on `candidate` is the fastest.
+/// The size in bytes from which on `candidate` is used.
 struct plan_crossover {
   std::int64_t bytes = 0;
   std::size_t candidate = 0;
 };
 
-/// The sizes between `first` and `last`, in bytes, at which the fastest candidate changes.
-///
-/// The entry at `first` names the candidate to begin with. The search visits sizes that grow by an
-/// eighth. Where the fastest candidate differs from that of the size before, bisection finds the
-/// byte. A candidate that is the fastest only between two visited sizes may be missed.
-///
-/// Time:   O(log(last / first) * 64) predictions of each candidate.
-/// Pre:    1 <= first <= last.
-/// Throws: precondition_error if the precondition does not hold.
-[[nodiscard]] inline std::vector<plan_crossover> crossovers(plan_candidates const& candidates,
-                                                            std::int64_t first, std::int64_t last) {
-  expects(1 <= first && first <= last, "crossovers: expected 1 <= first <= last");
+/// The gain in time below which another candidate is not worth a change.
+inline constexpr double least_gain = 0.01;
+
+namespace detail {
+
+/// The size that follows `bytes` where sizes grow by an eighth, at most `last`.
+[[nodiscard]] constexpr std::int64_t next_size(std::int64_t bytes, std::int64_t last) {
+  return std::min(last, bytes + std::max<std::int64_t>(1, bytes / 8));
+}
+
+/// The sizes between `first` and `last` at which the fastest candidate changes, by any gain.
+[[nodiscard]] inline std::vector<plan_crossover> changes_of_fastest(
+    plan_candidates const& candidates, std::int64_t first, std::int64_t last) {
   auto const winner = [&](std::int64_t bytes) {
     return fastest(candidates, static_cast<double>(bytes)).candidate;
   };
@@ -131,13 +155,57 @@ struct plan_crossover {
   };
   auto at_low = result.front().candidate;
   for (std::int64_t low = first; low < last;) {
-    auto const high = std::min(last, low + std::max<std::int64_t>(1, low / 8));
+    auto const high = next_size(low, last);
     auto const at_high = winner(high);
     split(split, low, at_low, high, at_high);
     low = high;
     at_low = at_high;
   }
   return result;
+}
+
+}  // namespace detail
+
+/// The sizes between `first` and `last`, in bytes, from which on another candidate is used.
+///
+/// The entry at `first` names the fastest candidate there. A candidate stays in use until another is
+/// the fastest, by more than `least_gain` at one of the sizes for which that one is the fastest. The
+/// search visits sizes that grow by an eighth. Where the fastest candidate differs from that of the
+/// size before, bisection finds the byte. A candidate that is the fastest only between two visited
+/// sizes may be missed.
+///
+/// Time:   O(log(last / first) * 64) predictions of each candidate.
+/// Pre:    1 <= first <= last.
+/// Throws: precondition_error if the precondition does not hold.
+[[nodiscard]] inline std::vector<plan_crossover> crossovers(plan_candidates const& candidates,
+                                                            std::int64_t first, std::int64_t last) {
+  expects(1 <= first && first <= last, "crossovers: expected 1 <= first <= last");
+  auto const all = detail::changes_of_fastest(candidates, first, last);
+  std::vector<plan_crossover> result{all.front()};
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    auto const& used = candidates.plans[result.back().candidate];
+    auto const end = i + 1 < all.size() ? all[i + 1].bytes - 1 : last;
+    auto const is_worth_it = [&](std::int64_t bytes) {
+      auto const size = static_cast<double>(bytes);
+      return seconds_for(used, size) >
+             (1 + least_gain) * seconds_for(candidates.plans[all[i].candidate], size);
+    };
+    bool worth_it = is_worth_it(all[i].bytes);
+    for (auto bytes = all[i].bytes; bytes < end && !worth_it;) {
+      bytes = detail::next_size(bytes, end);
+      worth_it = is_worth_it(bytes);
+    }
+    if (worth_it && result.back().candidate != all[i].candidate) result.push_back(all[i]);
+  }
+  return result;
+}
+
+/// The candidate in use for `bytes`.
+/// Pre: `changes` is what `crossovers` returns; bytes is not below its first size.
+[[nodiscard]] inline std::size_t candidate_for(std::vector<plan_crossover> const& changes,
+                                               std::int64_t bytes) {
+  auto const above = std::ranges::upper_bound(changes, bytes, {}, &plan_crossover::bytes);
+  return std::prev(above)->candidate;
 }
 
 /// The plan of all planners that is predicted to be the fastest for a buffer of `bytes`.

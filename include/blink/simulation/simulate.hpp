@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <queue>
 #include <tuple>
@@ -94,6 +95,19 @@ inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double 
 
 }  // namespace detail
 
+/// The number of chunks times tree edges of a run, as `simulate` cuts the buffer.
+[[nodiscard]] inline double count_messages(plan const& plan, double bytes,
+                                           std::vector<double> const& chunk_bytes) {
+  double result = 0;
+  for (std::size_t i = 0; i < plan.trees.size(); ++i) {
+    auto const& t = plan.trees[i];
+    double const part = bytes * (t.weight / plan.rate).to_double();
+    result += std::max(1.0, std::ceil(part / chunk_bytes[i])) *
+              static_cast<double>(t.reduce.size() + t.broadcast.size());
+  }
+  return result;
+}
+
 /// Runs a plan on a machine without moving data. Each link serves messages in the order in which
 /// ranks hand them over.
 ///
@@ -133,18 +147,17 @@ inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double 
   free_at.assign(rate.size(), 0);
   busy.assign(rate.size(), 0);
 
+  for (double const chunk : chunk_bytes) {
+    expects(chunk > 0, "simulate: a chunk size of 0 or less, expected a positive number");
+  }
+  if (count_messages(plan, bytes, chunk_bytes) > static_cast<double>(options.most_messages)) {
+    throw input_error("simulate: more than " + std::to_string(options.most_messages) +
+                      " messages, expected fewer bytes or larger chunks");
+  }
   std::vector<detail::simulated_edge> edges;
-  double messages = 0;
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
-    expects(chunk_bytes[i] > 0, "simulate: a chunk size of 0 or less, expected a positive number");
     double const part = bytes * (t.weight / plan.rate).to_double();
-    messages += std::max(1.0, std::ceil(part / chunk_bytes[i])) *
-                static_cast<double>(t.reduce.size() + t.broadcast.size());
-    if (messages > static_cast<double>(options.most_messages)) {
-      throw input_error("simulate: more than " + std::to_string(options.most_messages) +
-                        " messages, expected fewer bytes or larger chunks");
-    }
     detail::add_edges(edges, t, part, chunk_bytes[i], links, number);
   }
 

@@ -60,7 +60,6 @@ inline std::string write_json(topology const& machine) {
   }
   result += ",\n  \"gpus\": " + std::to_string(ranks) +
             ",\n  \"switches\": " + std::to_string(machine.nodes.size() - ranks) +
-            ",\n  \"directed_links\": " + std::to_string(machine.links.size()) +
             ",\n  \"nodes\": [";
   char const* separator = "\n";
   for (auto const& n : machine.nodes) {

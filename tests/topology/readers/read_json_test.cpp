@@ -132,6 +132,11 @@ TEST(read_json, refuses_capacities_that_overflow_together) {
             "m.json:4: links[0].capacity: ");
 }
 
+TEST(read_json, the_number_of_links_is_for_people) {
+  auto const text = pair_with("\"capacity\": 1", ", \"directed_links\": 2");
+  EXPECT_EQ(blink::read_json(text, "m.json").links.size(), 1U);  // one link was deleted by hand
+}
+
 TEST(read_json, says_where_content_is_wrong) {
   struct row {
     std::string text, fault;
@@ -150,7 +155,7 @@ TEST(read_json, says_where_content_is_wrong) {
            {pair_with(link, ", \"gpus\": 3"),
             "m.json:1: gpus: found 3, expected 2, the number in the file"},
            {pair_with(link, ", \"switches\": 1"), "m.json:1: switches: found 1, expected 0"},
-           {pair_with(link, ", \"directed_links\": 2"), "directed_links: found 2, expected 1"},
+           {pair_with(link, ", \"directed_links\": \"2\""), "directed_links: found '2', expected"},
            {pair_with(link, ", \"name\": \"again\""), "key 'name' appears twice in one object"},
            {pair_with(link + ", \"kind\": \"rope\""),
             "m.json:4: links[0].kind: unknown link kind 'rope', expected one of unknown, nvlink"},

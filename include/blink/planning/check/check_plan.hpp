@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/check/detail/check_bound.hpp>
 #include <blink/planning/check/detail/check_trees.hpp>
@@ -48,6 +49,7 @@ struct check_report {
 /// window:  chunks in flight on an edge in that run
 /// Pre:     window > 0.
 /// Post:    any fault of the plan is in the report; it does not throw for one.
+/// Throws: overflow_error if a sum of weights or a bound does not fit into 64 bits.
 /// Time:    O(trees * ranks * (path length + window)). For prices also a search for cheapest routes
 ///          from each part of the machine that prices separate, and the square of their number.
 [[nodiscard]] inline check_report check_plan(topology const& machine, plan const& plan,
@@ -92,6 +94,8 @@ struct check_report {
       throw detail::plan_fault("the rate " + report.rate.to_text() + " is above the bound " +
                                report.bound->to_text());
     }
+  } catch (overflow_error const&) {
+    throw;  // neither sound nor a fault
   } catch (error const& fault) {
     report.fault = fault.what();
   }

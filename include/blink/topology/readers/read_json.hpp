@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,8 +38,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// - A capacity is a number of at most 9 decimals, or a fraction as text ("25/3"). Capacities
 ///   become integers. A unit has the fewest steps that make all of them exact, or `steps_per_unit`.
 /// - A link may repeat the machine's unit. If the machine names no unit, the first link must.
-/// - The counts `gpus`, `switches` and `directed_links` are checked. `source`, `group` and `note`
-///   are for people.
+/// - The counts `gpus` and `switches` are checked. `directed_links` is not, because it would refuse
+///   a file from which somebody has deleted a link. `source`, `group` and `note` are for people.
 /// - Any other key is refused, because it may change the meaning of the file.
 ///
 /// file:   the name that errors start with
@@ -79,7 +80,7 @@ class machine_from_json {
     auto const ranks = machine_.rank_positions().size();
     check_count(top, "gpus", ranks);
     check_count(top, "switches", machine_.nodes.size() - ranks);
-    check_count(top, "directed_links", machine_.links.size());
+    count(top, "directed_links");
     if (ranks == 0) fail(required(top, "", "nodes"), "nodes", "no GPU", "at least one");
     try {
       validate(machine_);
@@ -149,12 +150,16 @@ class machine_from_json {
     }
     return number->numerator();
   }
-  void check_count(json_value const& top, std::string const& key, std::size_t real) const {
+  std::optional<std::int64_t> count(json_value const& top, std::string const& key) const {
     auto const* value = top.find(key);
-    if (value == nullptr) return;
-    auto const claimed = integer(*value, key, 0, std::numeric_limits<std::int64_t>::max());
-    if (static_cast<std::size_t>(claimed) != real) {
-      fail(*value, key, value->text, std::to_string(real) + ", the number in the file");
+    if (value == nullptr) return std::nullopt;
+    return integer(*value, key, 0, std::numeric_limits<std::int64_t>::max());
+  }
+  void check_count(json_value const& top, std::string const& key, std::size_t real) const {
+    auto const claimed = count(top, key);
+    if (claimed && static_cast<std::size_t>(*claimed) != real) {
+      fail(*top.find(key), key, std::to_string(*claimed),
+           std::to_string(real) + ", the number in the file");
     }
   }
   std::string text_of(json_value const& value, std::string const& path,

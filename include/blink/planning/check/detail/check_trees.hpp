@@ -229,7 +229,7 @@ inline rational check_shares(plan const& plan, rational const& sum) {
     if (plan.shares.empty()) all = static_cast<std::int64_t>(plan.ranks.size());
     if (all == rational(0)) throw plan_fault("all shares are 0");
     for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
-      auto const expected = rate * (plan.shares.empty() ? 1 : plan.shares[i]) / all;
+      auto const expected = rate * (rational(plan.shares.empty() ? 1 : plan.shares[i]) / all);
       if (share[plan.ranks[i]] != expected) {
         throw plan_fault("rank " + std::to_string(plan.ranks[i]) + " roots " +
                          share[plan.ranks[i]].to_text() + ", expected the " +
