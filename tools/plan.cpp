@@ -159,8 +159,8 @@ struct kinds_of_links {
   std::string other;  ///< what the plan that is not shown would give, in words; empty: no more
 };
 
-/// Plans on the links of `place` and, if --links auto has left some out, on all links. Takes the plan
-/// on all links if the buffer of --bytes is so large that it is faster by the cost model.
+/// Plans on the links of `place` and, if --links auto has left some out, on all links. Takes the
+/// plan on all links if the buffer of --bytes is so large that it is faster by the cost model.
 kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
                              plan_arguments const& options) {
   constexpr std::size_t most_ranks = 64;  // more take the second plan long

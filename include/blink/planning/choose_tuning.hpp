@@ -40,8 +40,8 @@ namespace blink { inline namespace BLINK_ABI {
   return result;
 }
 
-/// A tuning table of the candidates that are expected to be the fastest, with the sizes from which on
-/// each is used.
+/// A tuning table of the candidates that are expected to be the fastest, with the sizes from which
+/// on each is used.
 ///
 /// bytes_per_unit: rate of one capacity unit, bytes per second
 /// first, last:    sizes of the whole buffer in bytes; the first entry also holds below, the last

@@ -14,7 +14,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// When a prediction is compared with a simulation, and when it is corrected.
+/// Limits on what is simulated, and on predictions that stay.
 struct correction_options {
   double tolerance = 0.05;  ///< a prediction that is wrong by no more than this stays
   double slowest = 2;       ///< no simulation of plans slower than this times the fastest
@@ -25,8 +25,8 @@ struct correction_options {
 /// Compares the predictions of the cost model with simulations, and corrects those that differ.
 ///
 /// The sizes double from `first` to `last`. At each, the candidates that may be the fastest are
-/// simulated. A candidate gets the factor between the simulated and the predicted time if they differ
-/// by more than `tolerance`, and otherwise the factor 1.
+/// simulated. A candidate gets the factor between the simulated and the predicted time if they
+/// differ by more than `tolerance`, and otherwise the factor 1.
 ///
 /// first, last: sizes of the whole buffer in bytes
 /// machine:     the one that the candidates were planned for
@@ -34,8 +34,8 @@ struct correction_options {
 /// Post:   `seconds_for`, `fastest` and `crossovers` use the corrected times.
 /// Time:   O(log(last / first)) simulations of each candidate, of at most `most_messages` messages.
 /// Pre:    1 <= first <= last; the candidates are no barriers.
-/// Throws: precondition_error if the precondition on sizes does not hold; input_error if the unit has
-///         no known rate.
+/// Throws: precondition_error if the precondition on sizes does not hold; input_error if the unit
+///         has no known rate.
 inline void correct_predictions(topology const& machine, plan_candidates& candidates,
                                 std::int64_t first, std::int64_t last,
                                 simulation_options simulated = {},
