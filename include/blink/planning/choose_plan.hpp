@@ -168,11 +168,12 @@ namespace detail {
 
 /// The sizes between `first` and `last`, in bytes, from which on another candidate is used.
 ///
-/// The entry at `first` names the fastest candidate there. A candidate stays in use until another is
-/// the fastest. That one must gain more than `least_gain` at a size for which it is the fastest. The
-/// search visits sizes that grow by an eighth. Where the fastest candidate differs from that of the
-/// size before, bisection finds the byte. A candidate that is the fastest only between two visited
-/// sizes may be missed.
+/// The entry at `first` names the fastest candidate there. A candidate stays in use until another
+/// is the fastest. That one must gain more than `least_gain` at a size for which it is the fastest.
+///
+/// The search visits sizes that grow by an eighth. Where the fastest candidate differs from that of
+/// the size before, bisection finds the byte. A candidate that is the fastest only between two
+/// visited sizes may be missed.
 ///
 /// Time:   O(log(last / first) * 64) predictions of each candidate.
 /// Pre:    1 <= first <= last.

@@ -147,8 +147,8 @@ TEST(choose_methods, others_than_all_reduce_have_no_one_shot_form) {
   for (auto const& each : table.algorithms) EXPECT_FALSE(each.source.is_one_shot);
 }
 
-// A candidate in use is never slower than the fastest by more than the least gain. Each change gains
-// more than that somewhere before the next.
+// A candidate in use is never slower than the fastest by more than the least gain. Each change
+// gains more than that somewhere before the next.
 TEST(choose_plan, crossovers_are_where_another_is_faster_by_a_hundredth) {
   int changes = 0, kept = 0;
   for (auto const& machine : {machines::dgx1v(), machines::dgx2()}) {

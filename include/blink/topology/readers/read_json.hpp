@@ -38,8 +38,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// - A capacity is a number of at most 9 decimals, or a fraction as text ("25/3"). Capacities
 ///   become integers. A unit has the fewest steps that make all of them exact, or `steps_per_unit`.
 /// - A link may repeat the machine's unit. If the machine names no unit, the first link must.
-/// - The counts `gpus` and `switches` are checked. `directed_links` is not: a link may be deleted by
-///   hand. `source`, `group` and `note` are for people.
+/// - The counts `gpus` and `switches` are checked. `directed_links` is not: a link may be deleted
+///   by hand. `source`, `group` and `note` are for people.
 /// - Any other key is refused, because it may change the meaning of the file.
 ///
 /// file:   the name that errors start with
