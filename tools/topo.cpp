@@ -40,9 +40,9 @@ struct topo_options {
 constexpr std::size_t widest_matrix = 32;
 constexpr std::size_t longest_table = 64;
 
-/// The longest search for the class of a symmetric machine, in refinements. It takes well below a
-/// second.
-constexpr std::int64_t class_steps = 20'000;
+/// The longest search for the class of a symmetric machine, in refinements times links. It takes
+/// well below a second.
+constexpr std::int64_t class_work = 3'000'000;
 
 std::string number(topology const& machine, rational const& steps) {
   char text[32];
@@ -102,7 +102,8 @@ void print_summary(topology const& machine) {
   } else if (auto const kind = fastest_connecting_kind(machine)) {
     std::printf("joined    by %s alone\n", std::string(to_text(*kind)).c_str());
   }
-  auto const form = canonical(machine, class_steps);
+  auto const links = static_cast<std::int64_t>(machine.links.size());
+  auto const form = canonical(machine, class_work / std::max<std::int64_t>(links, 1));
   if (form.is_exact) {
     std::printf("class     %s, equal for isomorphic machines\n", short_name(form.key).c_str());
   }

@@ -3,6 +3,8 @@
 // link at once, its speed-up over rings.
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/planning/planners/plan_joint.hpp>
+#include <blink/planning/planners/plan_three_phase.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/subset.hpp>
@@ -12,11 +14,16 @@
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 // Rooms may be compiled as one source.
@@ -115,6 +122,83 @@ TEST(three_phase, narrow_servers_are_centers_of_less) {
   auto const p = sound_plan(machine, {collective::all_reduce, {}, "three_phase", {}});
   EXPECT_EQ(p.rate, rational(150));  // the three NICs of the smallest
   EXPECT_EQ(p.rate, p.bound);
+}
+
+/// Servers of GPUs behind NVSwitches, which have ports of `nic` units each way, one for each GPU.
+topology uneven_servers(std::vector<std::vector<std::int64_t>> const& nics) {
+  topology machine;
+  machine.unit = "GB/s";
+  machine.nodes.push_back({1000, node_kind::switch_node, "network", -1});
+  auto const join = [&](int a, int b, std::int64_t capacity) {
+    machine.links.push_back({a, b, capacity, 0, link_kind::unknown});
+    machine.links.push_back({b, a, capacity, 0, link_kind::unknown});
+  };
+  for (std::size_t s = 0; s < nics.size(); ++s) {
+    int const nvswitch = static_cast<int>(machine.nodes.size());
+    machine.nodes.push_back(
+        {2000 + static_cast<int>(s), node_kind::switch_node, "", static_cast<int>(s)});
+    for (auto const nic : nics[s]) {
+      int const gpu = static_cast<int>(machine.nodes.size());
+      machine.nodes.push_back({gpu, node_kind::rank, "", static_cast<int>(s)});
+      join(gpu, nvswitch, 1000);
+      if (nic > 0) join(gpu, 0, nic);
+    }
+  }
+  return machine;
+}
+
+// The joint packing shares no code with the three phases. It finds the optimum of small machines.
+TEST(among_servers, is_optimal_where_nics_differ) {
+  std::mt19937 random(34);
+  int by_prices = 0, by_cut = 0;
+  for (int run = 0; run < 40; ++run) {
+    std::vector<std::vector<std::int64_t>> nics(2 + random() % 4);
+    for (auto& server : nics) {
+      server.resize(1 + random() % 3);
+      for (auto& nic : server) {
+        bool const is_lost = random() % 4 == 0;
+        nic = is_lost ? 0 : run % 2 == 0 ? 1 + random() % 8 : 5 + random() % 3;
+      }
+      server.front() += 1;  // so that each is joined to the others
+    }
+    auto const machine = uneven_servers(nics);
+    SCOPED_TRACE(run);
+    plan_request const request{collective::all_reduce, {}, "exact"};
+    auto const p = plan_among_servers(machine, request);
+    ASSERT_TRUE(p);
+    EXPECT_EQ(check_plan(machine, *p).fault.value_or(""), "");
+    EXPECT_EQ(p->rate, p->bound);
+    EXPECT_EQ(p->rate, plan_joint(machine, request).rate);
+    (std::holds_alternative<price_certificate>(p->proof) ? by_prices : by_cut) += 1;
+  }
+  EXPECT_GT(by_prices, 3);
+  EXPECT_GT(by_cut, 3);
+}
+
+TEST(among_servers, a_lost_nic_costs_its_share_of_the_network) {
+  for (int const servers : {9, 16}) {
+    auto machine = machines::dgx_h100(servers);
+    auto const whole = sound_plan(machine, {collective::all_reduce, {}, "exact", {}}).rate;
+    auto const is_nic = [&](blink::link const& l) {
+      return l.kind == link_kind::network &&
+             std::min(machine.nodes[static_cast<std::size_t>(l.tail)].id,
+                      machine.nodes[static_cast<std::size_t>(l.head)].id) == 3;
+    };
+    EXPECT_EQ(std::erase_if(machine.links, is_nic), 2U);
+    auto const p = sound_plan(machine, {collective::all_reduce, {}, "exact", {}});
+    EXPECT_EQ(p.rate, p.bound);
+    EXPECT_EQ(p.rate, whole * rational(8 * servers - 1, 8 * servers));
+    EXPECT_LE(p.trees.size(), 2 * p.ranks.size());
+  }
+}
+
+TEST(among_servers, has_no_plan_below_its_bounds) {
+  plan_request const request{collective::all_reduce, {}, "exact"};
+  EXPECT_FALSE(plan_among_servers(machines::dgx1v(), request));  // one server
+  auto machine = uneven_servers({{4, 4}, {4, 4}});
+  for (auto& l : machine.links) l.capacity = std::min<std::int64_t>(l.capacity, 4);
+  EXPECT_FALSE(plan_among_servers(machine, request));  // the links inside are too narrow
+  EXPECT_EQ(sound_plan(machine, request).planner, "exact");
 }
 
 TEST(three_phase, is_sound_on_machines_of_the_table) {

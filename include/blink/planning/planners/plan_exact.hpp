@@ -13,6 +13,7 @@
 #include <blink/planning/planners/plan_gather.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
+#include <blink/planning/planners/plan_three_phase.hpp>
 #include <blink/planning/planners/plan_two_phases.hpp>
 #include <blink/planning/planners/without_egress_excess.hpp>
 #include <blink/topology/topology.hpp>
@@ -56,6 +57,11 @@ template <std::size_t Ranks>
   return !used_switches(machine).empty() || machine.rank_positions().size() > Ranks;
 }
 
+template <std::size_t Ranks>
+[[nodiscard]] bool has_more_ranks_than(topology const& machine) {
+  return machine.rank_positions().size() > Ranks;
+}
+
 /// The algorithms in the order in which they are tried.
 ///
 /// Joint trees are fewer than the trees of two phases, but for many ranks take long to find.
@@ -70,6 +76,7 @@ inline constexpr exact_algorithm exact_algorithms[]{
      is_star,
      made_by<plan_switch>},
     {{collective::all_reduce}, is_beyond<64>, plan_two_phases},
+    {{collective::all_reduce}, has_more_ranks_than<64>, plan_among_servers},
     {{collective::all_reduce}, is_beyond<8>, made_by<plan_joint>},
     {{collective::all_reduce}, is_any, made_by<plan_direct>},
     {{collective::broadcast, collective::all_gather}, is_any, made_by<plan_balanced>},

@@ -13,11 +13,14 @@
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
+#include <blink/planning/planners/plan_two_phases.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -62,27 +65,68 @@ using server_pieces = std::vector<server_piece>;
   return result;
 }
 
-/// The trees of a plan as pieces of a buffer, in the order of their roots as given.
-[[nodiscard]] inline server_pieces pieces_of(plan p, std::vector<int> const& roots) {
+/// A rank of a server, and the part of the buffer of which it is the leader.
+struct leader_share {
+  int id = 0;
+  rational share;
+};
+
+/// The trees of a plan as pieces of a buffer, in the order of their roots as given. The trees of a
+/// root share its part in proportion to their weights.
+[[nodiscard]] inline server_pieces pieces_of(plan p, std::vector<leader_share> const& leaders) {
   server_pieces result;
   rational end;
-  for (int const root : roots) {
+  for (auto const& [root, share] : leaders) {
+    rational all;
+    for (auto const& t : p.trees) {
+      if (t.root == root) all += t.weight;
+    }
     for (auto& t : p.trees) {
       if (t.root != root) continue;
-      end += t.weight / p.rate;
+      end += share * (t.weight / all);
       result.push_back({end, root, std::move(t.reduce), std::move(t.broadcast)});
     }
   }
   return result;
 }
 
-/// A piece of equal size for each rank, which is its leader; without edges.
-[[nodiscard]] inline server_pieces equal_server_leaders(std::vector<int> const& ids) {
+/// A piece for each leader, without edges.
+[[nodiscard]] inline server_pieces pieces_without_edges(std::vector<leader_share> const& leaders) {
   server_pieces result;
-  auto const count = static_cast<std::int64_t>(ids.size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    result.push_back({rational(i + 1, count), ids[static_cast<std::size_t>(i)], {}, {}});
+  rational end;
+  for (auto const& [id, share] : leaders) result.push_back({end += share, id, {}, {}});
+  return result;
+}
+
+/// True if the node is inside the server.
+[[nodiscard]] inline bool is_inside(topology const& machine, server const& where, int at) {
+  auto const& n = machine.nodes[static_cast<std::size_t>(at)];
+  return where.server >= 0 ? n.server == where.server : n.id == where.ids.front();
+}
+
+/// The leaders of a server with equal shares, or in proportion to the narrower direction of each
+/// rank's own links to the outside. Shares are equal where switches of the server have such links.
+[[nodiscard]] inline std::vector<leader_share> leaders_of(topology const& machine,
+                                                          server const& where, bool by_rails,
+                                                          bool by_width) {
+  std::vector<leader_share> result;
+  auto const equal = rational(1, static_cast<std::int64_t>(where.ids.size()));
+  for (int const id : by_rails ? by_rail(machine, where.ids) : where.ids) {
+    result.push_back({id, equal});
   }
+  if (!by_width) return result;
+  std::map<int, std::int64_t> out, in;  // capacity by rank
+  for (auto const& l : machine.links) {
+    bool const leaves = is_inside(machine, where, l.tail);
+    if (leaves == is_inside(machine, where, l.head)) continue;
+    auto const& gate = machine.nodes[static_cast<std::size_t>(leaves ? l.tail : l.head)];
+    if (gate.kind == node_kind::switch_node) return result;
+    (leaves ? out : in)[gate.id] += l.capacity;
+  }
+  std::int64_t all = 0;
+  for (int const id : where.ids) all += std::min(out[id], in[id]);
+  if (all == 0) return result;
+  for (auto& [id, share] : result) share = rational(std::min(out[id], in[id]), all);
   return result;
 }
 
@@ -92,9 +136,8 @@ using server_pieces = std::vector<server_piece>;
 /// Throws: planning_error that names the server, if its ranks are not connected inside.
 [[nodiscard]] inline server_pieces inside_pieces(topology const& machine, server const& where,
                                                  collective kind, std::optional<int> root,
-                                                 bool orders_by_rail) {
-  if (where.ids.size() == 1) return equal_server_leaders(where.ids);
-  auto const server_leaders = orders_by_rail ? by_rail(machine, where.ids) : where.ids;
+                                                 std::vector<leader_share> const& leaders) {
+  if (where.ids.size() == 1) return pieces_without_edges(leaders);
   auto const part = inside_of(machine, where);
   auto const packed = [&](collective local) {
     plan_request const request{local, root};
@@ -104,11 +147,11 @@ using server_pieces = std::vector<server_piece>;
   };
   try {
     if (root)
-      return overlay(equal_server_leaders(server_leaders),
-                     pieces_of(packed(collective::broadcast), {*root}));
-    auto spread = pieces_of(packed(collective::all_gather), server_leaders);
+      return overlay(pieces_without_edges(leaders),
+                     pieces_of(packed(collective::broadcast), {{*root, 1}}));
+    auto spread = pieces_of(packed(collective::all_gather), leaders);
     if (!has_both_phases(kind)) return spread;
-    return overlay(pieces_of(packed(collective::reduce_scatter), server_leaders), spread);
+    return overlay(pieces_of(packed(collective::reduce_scatter), leaders), spread);
   } catch (planning_error const& reason) {
     throw planning_error("three_phase: inside server " + std::to_string(where.server) + ": " +
                          reason.what());
@@ -124,13 +167,11 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
                                                           std::vector<server> const& servers) {
   std::vector<rational> result;
   for (auto const& s : servers) {
-    auto const is_inside = [&](int at) {
-      auto const& n = machine.nodes[static_cast<std::size_t>(at)];
-      return s.server >= 0 ? n.server == s.server : n.id == s.ids.front();
-    };
     rational sum;
     for (auto const& l : machine.links) {
-      if (is_inside(l.tail) && !is_inside(l.head)) sum += machine.in_units(l.capacity);
+      if (is_inside(machine, s, l.tail) && !is_inside(machine, s, l.head)) {
+        sum += machine.in_units(l.capacity);
+      }
     }
     result.push_back(sum);
   }
@@ -164,6 +205,8 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
 struct phase_choice {
   bool orders_by_rail = false;   ///< else the leaders of a server are in the order of their ids
   bool shares_by_width = false;  ///< all_reduce: else every server is center of an equal share
+  /// all_reduce and broadcast: the leaders' parts follow their links; else they are equal
+  bool leaders_by_width = false;
 };
 
 /// The plan with one choice. Pre: neither a reduce nor a reduce_scatter.
@@ -185,9 +228,9 @@ struct phase_choice {
   for (auto const& s : servers) {
     bool const at_root = is_broadcast && std::find(s.ids.begin(), s.ids.end(), root) != s.ids.end();
     if (at_root) root_server = pieces.size();
-    pieces.push_back(inside_pieces(machine, s, request.collective,
-                                   at_root ? std::optional(root) : std::nullopt,
-                                   choice.orders_by_rail));
+    pieces.push_back(
+        inside_pieces(machine, s, request.collective, at_root ? std::optional(root) : std::nullopt,
+                      leaders_of(machine, s, choice.orders_by_rail, choice.leaders_by_width)));
     for (auto const& p : pieces.back()) ends.insert(p.end);
   }
 
@@ -232,7 +275,8 @@ struct phase_choice {
 /// optimal there, among the servers in one hop, and inside again.
 ///
 /// The buffer is cut into pieces. In each server, every rank is the leader of an equal part of
-/// them. So servers with different numbers of ranks have the same pieces, and all NICs are in use.
+/// them. For all_reduce and broadcast the parts may also follow the ranks' own links that leave the
+/// server. So servers with different numbers of ranks have the same pieces, and all NICs are busy.
 /// Leaders are matched in the order of their ids or of their rails, whichever is faster. The trees
 /// of a piece are the local ones, joined by a star among the leaders:
 ///
@@ -261,13 +305,74 @@ struct phase_choice {
   bool const has_rails = std::any_of(servers.begin(), servers.end(), [&](auto const& s) {
     return detail::by_rail(machine, s.ids) != s.ids;
   });
-  for (auto const& choice : {detail::phase_choice{false, true}, detail::phase_choice{true, false},
-                             detail::phase_choice{true, true}}) {
-    if ((choice.orders_by_rail && !has_rails) || (choice.shares_by_width && !has_narrow)) continue;
-    auto candidate = detail::glued_phases(machine, request, choice);
-    if (candidate.rate > best.rate) best = std::move(candidate);
+  bool const has_uneven_leaders =
+      !has_equal_roots(request.collective) &&
+      std::any_of(servers.begin(), servers.end(), [&](detail::server const& s) {
+        auto const leaders = detail::leaders_of(machine, s, false, true);
+        return std::any_of(leaders.begin(), leaders.end(),
+                           [&](auto const& each) { return each.share != leaders.front().share; });
+      });
+  for (bool const leaders_by_width : {false, true}) {
+    for (bool const orders_by_rail : {false, true}) {
+      for (bool const shares_by_width : {false, true}) {
+        if ((leaders_by_width && !has_uneven_leaders) || (orders_by_rail && !has_rails) ||
+            (shares_by_width && !has_narrow) ||
+            (!leaders_by_width && !orders_by_rail && !shares_by_width)) {
+          continue;
+        }
+        auto candidate = detail::glued_phases(machine, request,
+                                              {orders_by_rail, shares_by_width, leaders_by_width});
+        if (candidate.rate > best.rate) best = std::move(candidate);
+      }
+    }
   }
   return best;
+}
+
+/// Plans all-reduce in three phases, if that is optimal: where the servers' links to each other are
+/// the narrowest, however much they differ.
+///
+/// Post:   rate = bound, proven by prices for entering a server, or by the cut of the narrowest
+///         server. Nothing if the plan is below both bounds, or there are not several servers.
+[[nodiscard]] inline std::optional<plan> plan_among_servers(topology const& machine,
+                                                            plan_request const& request) {
+  auto const servers = detail::servers_of(machine);
+  if (servers.size() < 2) return std::nullopt;
+  std::vector<std::vector<bool>> parts;
+  rational entered, narrowest;
+  std::size_t narrow = 0;
+  auto const capacities = detail::capacities_out(machine, servers);
+  for (auto const& s : servers) {
+    auto& part = parts.emplace_back(machine.nodes.size());
+    for (std::size_t at = 0; at < part.size(); ++at) {
+      part[at] = detail::is_inside(machine, s, static_cast<int>(at));
+    }
+    for (auto const& l : machine.links) {
+      if (!part[static_cast<std::size_t>(l.tail)] && part[static_cast<std::size_t>(l.head)]) {
+        entered += machine.in_units(l.capacity);
+      }
+    }
+    if (auto const i = parts.size() - 1; i == 0 || capacities[i] < narrowest) {
+      narrowest = capacities[i];
+      narrow = i;
+    }
+  }
+  auto const by_prices = entered / (2 * (std::ssize(parts) - 1));
+  auto const bound = std::min(by_prices, narrowest);
+  plan result;
+  try {
+    result = detail::glued_phases(machine, request, {false, true, true});
+  } catch (planning_error const&) {  // servers that are not connected inside
+    return std::nullopt;
+  }
+  if (result.rate != bound) return std::nullopt;
+  result.bound = bound;
+  if (by_prices <= narrowest) {
+    result.proof = detail::prices_of(machine, parts);
+  } else {
+    result.proof = detail::cut_at(machine, parts[narrow]);
+  }
+  return result;
 }
 
 }}  // namespace blink::BLINK_ABI
