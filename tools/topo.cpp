@@ -42,7 +42,7 @@ constexpr std::size_t longest_table = 64;
 
 /// The longest search for the class of a symmetric machine, in refinements times links. It takes
 /// well below a second.
-constexpr std::int64_t class_work = 3'000'000;
+constexpr std::int64_t class_work = 1'000'000;
 
 std::string number(topology const& machine, rational const& steps) {
   char text[32];
