@@ -143,6 +143,7 @@ void print_links(topology const& machine, plan_and_report const& planned, bool a
   std::printf("  (--all shows each link)\n");
 }
 
+/// Returns text such as "44.3 MB", to three digits.
 std::string about_bytes(double bytes) {
   char const* const units[] = {"B", "kB", "MB", "GB"};
   int unit = 0;
@@ -191,8 +192,9 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
     both.plans.push_back({on_all->plan, cost_of(everything.machine, on_all->plan, parameters)});
     auto const changes = crossovers(both, 1, std::int64_t{1} << 50);
     if (changes.back().candidate == 0) return result;
-    from = changes.size() == 1 ? " at every size"
-                               : " from " + about_bytes(static_cast<double>(changes.back().bytes));
+    from = changes.size() == 1 ? ", and are faster at every size"
+                               : ", and are faster from " +
+                                     about_bytes(static_cast<double>(changes.back().bytes)) + " on";
     takes_all =
         request.bytes > 0 && fastest(both, static_cast<double>(request.bytes)).candidate == 1;
   } catch (input_error const&) {  // a unit without a known rate: no sizes
@@ -205,7 +207,7 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
     result.planned = std::move(*on_all);
     result.place = std::move(everything);
   } else {
-    result.other = "all links give " + in_words(on_all->plan.rate, p.unit) + ", more by " + gain +
+    result.other = "all links give " + in_words(on_all->plan.rate, p.unit) + ", " + gain + " more" +
                    from + " (--links all)";
   }
   return result;

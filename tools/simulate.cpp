@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/choose_plan.hpp>
 #include <blink/planning/cost/cost_model.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/simulation/simulate.hpp>
@@ -11,8 +12,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,36 +42,21 @@ struct simulated {
   plan planned;
 };
 
-/// The collective to plan: the trees of a reduce_scatter, each with the whole buffer, are an
-/// all_reduce.
-collective planned_collective(simulate_options const& options) {
-  auto const asked = read_collective(options.collective);
-  if (options.one_shot && asked != collective::all_reduce) {
-    throw input_error("--one-shot: is for all_reduce, found " + options.collective);
-  }
-  if (asked == collective::barrier) {
-    throw input_error("--collective barrier: moves no data, expected another collective");
-  }
-  return options.one_shot ? collective::reduce_scatter : asked;
-}
-
 simulated read_simulated(simulate_options const& options) {
   if (!options.plan.empty()) {
     simulated result{read_part(options.machine, "", "all").machine, read_plan_file(options.plan)};
     auto const report = check_plan(result.machine, result.planned);
     if (!report) throw input_error(options.plan + ": " + *report.fault);
-    if (options.one_shot && result.planned.collective != collective::reduce_scatter) {
-      throw input_error(options.plan + ": plans " +
-                        std::string(to_text(result.planned.collective)) +
-                        ", expected reduce_scatter for --one-shot");
-    }
-    if (result.planned.collective == collective::barrier) {
-      throw input_error(options.plan + ": plans a barrier, which moves no data");
-    }
     return result;
   }
   plan_request request;
-  request.collective = planned_collective(options);
+  request.collective = read_collective(options.collective);
+  if (options.one_shot) {
+    if (request.collective != collective::all_reduce) {
+      throw input_error("--one-shot: found " + options.collective + ", expected all_reduce");
+    }
+    request.collective = collective::reduce_scatter;
+  }
   auto const place =
       read_allocation(options.machine, options.ranks, options.links, request.collective);
   request.root = read_root(options.root);
@@ -81,39 +67,42 @@ simulated read_simulated(simulate_options const& options) {
 void run_simulate(simulate_options const& options) {
   auto const range = read_sizes("--sizes", options.sizes);
   auto const [machine, p] = read_simulated(options);
+  auto const planned = std::string(to_text(p.collective));
+  if (p.collective == collective::barrier) {
+    throw input_error("simulate: a barrier moves no data, expected another collective");
+  }
+  if (options.one_shot && p.collective != collective::reduce_scatter) {
+    throw input_error(options.plan + ": plans " + planned +
+                      ", expected reduce_scatter for --one-shot");
+  }
   auto const parameters = options.cost.parameters();
-  auto const cost = cost_of(machine, p, parameters);
+  plan_candidate const candidate{p, cost_of(machine, p, parameters), options.one_shot};
   auto settings = options.cost.simulated();
   settings.window = options.window;
-  // Every tree of a one-shot plan carries the whole buffer.
-  auto const buffers = options.one_shot ? static_cast<double>(p.ranks.size()) : 1;
-  std::printf(
-      "%s on %s by %s%s: %zu trees, rate %s\n\n",
-      options.one_shot ? "all_reduce" : std::string(to_text(p.collective)).c_str(),
-      machine.name.c_str(), p.planner.c_str(), options.one_shot ? " one-shot" : "", p.trees.size(),
-      in_words(
-          options.one_shot ? p.rate / rational(static_cast<std::int64_t>(p.ranks.size())) : p.rate,
-          p.unit)
-          .c_str());
+  auto const rate_of_buffer = options.one_shot ? p.rate / rational(std::ssize(p.ranks)) : p.rate;
+  std::printf("%s on %s by %s: %zu trees, rate %s\n\n",
+              options.one_shot ? "all_reduce" : planned.c_str(), machine.name.c_str(),
+              name_of(candidate).c_str(), p.trees.size(), in_words(rate_of_buffer, p.unit).c_str());
   std::printf("  %8s %10s %9s %12s %10s %7s %12s\n", "bytes", "chunk", "messages", "us", "GB/s",
               "/rate", "predicted us");
   double const unit =
       parameters.bytes_per_unit > 0 ? parameters.bytes_per_unit : bytes_per_second(machine.unit);
   for (auto const size : range.sizes()) {
     auto const bytes = static_cast<double>(size);
-    auto const predicted = predict(cost, bytes * buffers);
+    double const moved = planned_bytes(candidate, bytes);
+    auto const predicted = predict(candidate.cost, moved);
     auto chunks = predicted.chunk_bytes;
     if (!options.chunk.empty()) {
       auto const given = read_bytes("--chunk", options.chunk);
       if (given == 0) throw input_error("--chunk " + options.chunk + ": expected at least 1 byte");
       std::fill(chunks.begin(), chunks.end(), static_cast<double>(given));
     }
-    auto const result = simulate(machine, p, bytes * buffers, chunks, settings);
+    auto const result = simulate(machine, p, moved, chunks, settings);
     double const rate = bytes / result.seconds;
     double const largest = chunks.empty() ? 0 : *std::max_element(chunks.begin(), chunks.end());
     std::printf("  %8s %10.0f %9lld %12.2f %10.4f %6.1f%% %12.2f\n", bytes_in_words(size).c_str(),
                 largest, static_cast<long long>(result.messages), result.seconds * 1e6, rate * 1e-9,
-                p.trees.empty() ? 0 : 100 * rate * buffers / (p.rate.to_double() * unit),
+                p.trees.empty() ? 0 : 100 * rate / (rate_of_buffer.to_double() * unit),
                 predicted.seconds * 1e6);
   }
 }

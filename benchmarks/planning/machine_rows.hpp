@@ -72,6 +72,19 @@ inline topology with_slow_links(topology machine, std::size_t count, unsigned se
   return machine;
 }
 
+/// DGX-H100 servers behind one network, without the NIC of rank 0.
+inline topology with_lost_nic(int servers) {
+  auto machine = machines::dgx_h100(servers);
+  std::erase_if(machine.links, [&](blink::link const& l) {
+    auto const is_first = [&](int at) {
+      return machine.nodes[static_cast<std::size_t>(at)].id == 0;
+    };
+    return l.kind == link_kind::network && (is_first(l.tail) || is_first(l.head));
+  });
+  machine.name += ", one NIC lost";
+  return machine;
+}
+
 /// Known machines first, then families of growing size.
 inline std::vector<machine_row> machine_rows() {
   std::vector<machine_row> rows;
@@ -118,6 +131,9 @@ inline std::vector<machine_row> machine_rows() {
   for (auto const kind : {collective::all_gather, collective::all_reduce}) {
     for (int const servers : {2, 4, 8, 16, 32, 64}) {
       add("servers of 8", machines::dgx_a100(servers), kind);
+    }
+    if (kind == collective::all_reduce) {
+      for (int const servers : {8, 16, 32, 64}) add("one NIC lost", with_lost_nic(servers), kind);
     }
     for (int const side : {4, 6, 8, 10, 12})
       add("square tori", machines::torus({side, side}), kind);

@@ -3,8 +3,8 @@
 // link at once, its speed-up over rings.
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/planning/planners/plan_among_servers.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
-#include <blink/planning/planners/plan_three_phase.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/subset.hpp>

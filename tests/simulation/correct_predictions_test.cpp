@@ -45,7 +45,7 @@ TEST(correct_predictions, expected_times_are_those_of_the_simulation) {
   }
 }
 
-TEST(correct_predictions, plans_with_too_many_messages_keep_the_factor_of_the_size_before) {
+TEST(correct_predictions, predictions_stay_where_nothing_is_simulated) {
   auto const machine = *make_built_in_machine("mi250:2");
   auto candidates = all_plans(machine, {collective::all_reduce, {}, "exact"});
   auto const predicted = candidates;

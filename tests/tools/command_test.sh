@@ -81,7 +81,8 @@ ok "simulation" "predicted us" "$blink" simulate dgx1v --sizes 1K:1M
 ok "simulation of a plan file" "by exact" "$blink" simulate dgx1v --plan plan.json --sizes 1M --chunk 16K
 ok "links with a rate" "1M" "$blink" simulate ring:5 --unit-rate 25 --sizes 1M
 ok "simulation in one shot" "one-shot: .* 21.4286" "$blink" simulate dgx1v --one-shot --sizes 1K
-refused "another collective in one shot" "is for all_reduce" "$blink" simulate dgx1v -c broadcast --one-shot
+refused "another collective in one shot" "found broadcast, expected all_reduce" "$blink" simulate dgx1v -c broadcast --one-shot
+refused "another plan in one shot" "expected reduce_scatter" "$blink" simulate dgx1v --plan plan.json --one-shot
 refused "simulation of a barrier" "moves no data" "$blink" simulate dgx1v -c barrier
 ok "all links beside the fastest kind" "all links give .*from .* (--links all)" "$blink" plan dgx1v_pcie -c all_gather
 ok "all links for a large buffer" "nvlink alone gives" "$blink" plan dgx1v_pcie -c all_gather --bytes 1G

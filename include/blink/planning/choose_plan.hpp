@@ -20,6 +20,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// A factor on the cost model's prediction for a size; see `correct_predictions`.
+struct prediction_correction {
+  double bytes = 0;
+  double factor = 1;  ///< real seconds over predicted seconds
+};
+
 /// One plan for a collective, with its cost.
 struct plan_candidate {
   blink::plan plan;
@@ -27,9 +33,7 @@ struct plan_candidate {
   /// True if the plan is a reduce-scatter whose trees each carry the whole buffer, which makes it
   /// an all-reduce; see `schedule::is_one_shot`.
   bool is_one_shot = false;
-  /// Sizes in bytes, growing, and the factors between the real and the predicted seconds there;
-  /// see `correct_predictions`. Empty: the prediction holds.
-  std::vector<std::pair<double, double>> corrections = {};
+  std::vector<prediction_correction> corrections = {};  ///< by size; none: the prediction holds
 };
 
 /// The name of the candidate's planner, with " one-shot" for a one-shot plan.
@@ -46,13 +50,13 @@ struct plan_candidate {
 /// between two corrections, constant outside.
 [[nodiscard]] inline double correction_for(plan_candidate const& candidate, double bytes) {
   auto const& all = candidate.corrections;
-  auto const above = std::ranges::upper_bound(all, bytes, {}, &std::pair<double, double>::first);
   if (all.empty()) return 1;
-  if (above == all.begin()) return all.front().second;
-  if (above == all.end()) return all.back().second;
-  auto const& [low, at_low] = *std::prev(above);
-  double const way = std::log(bytes / low) / std::log(above->first / low);
-  return at_low + way * (above->second - at_low);
+  auto const above = std::ranges::upper_bound(all, bytes, {}, &prediction_correction::bytes);
+  if (above == all.begin()) return all.front().factor;
+  if (above == all.end()) return all.back().factor;
+  auto const& below = *std::prev(above);
+  double const way = std::log(bytes / below.bytes) / std::log(above->bytes / below.bytes);
+  return below.factor + way * (above->factor - below.factor);
 }
 
 /// The expected seconds for a buffer of `bytes`. Time: as `predict`.

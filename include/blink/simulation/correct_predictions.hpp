@@ -16,17 +16,17 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Limits on what is simulated, and on predictions that stay.
 struct correction_options {
-  double tolerance = 0.05;  ///< a prediction that is wrong by no more than this stays
-  double slowest = 2;       ///< no simulation of plans slower than this times the fastest
-  std::int64_t most_messages =
-      100'000;  ///< of one simulation; above, the factor of the size before
+  double tolerance = 0.05;  ///< a prediction that is wrong by no more than this share stays
+  double slowest = 2;       ///< plans slower than this times the fastest are not simulated
+  std::int64_t most_messages = 100'000;  ///< plans with more messages are not simulated
 };
 
 /// Compares the predictions of the cost model with simulations, and corrects those that differ.
 ///
 /// The sizes double from `first` to `last`. At each, the candidates that may be the fastest are
 /// simulated. A candidate gets the factor between the simulated and the predicted time if they
-/// differ by more than `tolerance`, and otherwise the factor 1.
+/// differ by more than `tolerance`, and otherwise the factor 1. A candidate that is not simulated
+/// keeps the factor of the size before.
 ///
 /// first, last: sizes of the whole buffer in bytes
 /// machine:     the one that the candidates were planned for
@@ -48,8 +48,7 @@ inline void correct_predictions(topology const& machine, plan_candidates& candid
     for (auto& each : candidates.plans) {
       double const moved = planned_bytes(each, bytes);
       auto const predicted = predict(each.cost, moved);
-      // A plan that is far from the fastest, or has too many messages, keeps its last factor.
-      double factor = each.corrections.empty() ? 1 : each.corrections.back().second;
+      double factor = each.corrections.empty() ? 1 : each.corrections.back().factor;
       if (predicted.seconds <= options.slowest * best &&
           count_messages(each.plan, moved, predicted.chunk_bytes) <=
               static_cast<double>(options.most_messages)) {
@@ -57,7 +56,7 @@ inline void correct_predictions(topology const& machine, plan_candidates& candid
                  predicted.seconds;
         if (std::abs(factor - 1) <= options.tolerance) factor = 1;
       }
-      each.corrections.emplace_back(bytes, factor);
+      each.corrections.push_back({bytes, factor});
     }
     if (size == last) break;
   }

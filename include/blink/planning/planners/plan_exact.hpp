@@ -7,13 +7,13 @@
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/plan_among_servers.hpp>
 #include <blink/planning/planners/plan_barrier.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_flows.hpp>
 #include <blink/planning/planners/plan_gather.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
-#include <blink/planning/planners/plan_three_phase.hpp>
 #include <blink/planning/planners/plan_two_phases.hpp>
 #include <blink/planning/planners/without_egress_excess.hpp>
 #include <blink/topology/topology.hpp>
@@ -51,20 +51,21 @@ template <plan (*Make)(topology const&, plan_request const&)>
   return to_star(machine).has_value();
 }
 
-/// True if the machine has switches or more than `Ranks` ranks.
-template <std::size_t Ranks>
-[[nodiscard]] bool is_beyond(topology const& machine) {
-  return !used_switches(machine).empty() || machine.rank_positions().size() > Ranks;
-}
-
 template <std::size_t Ranks>
 [[nodiscard]] bool has_more_ranks_than(topology const& machine) {
   return machine.rank_positions().size() > Ranks;
 }
 
+/// True if the machine has switches or more than `Ranks` ranks.
+template <std::size_t Ranks>
+[[nodiscard]] bool is_beyond(topology const& machine) {
+  return !used_switches(machine).empty() || has_more_ranks_than<Ranks>(machine);
+}
+
 /// The algorithms in the order in which they are tried.
 ///
-/// Joint trees are fewer than the trees of two phases, but for many ranks take long to find.
+/// Joint trees are fewer than the trees of two or three phases, but for many ranks take long to
+/// find.
 /// `plan_direct` finds fewer trees than `plan_joint` for few ranks, and takes longer for more.
 inline constexpr exact_algorithm exact_algorithms[]{
     {{collective::barrier}, is_any, made_by<plan_barrier>},

@@ -13,13 +13,11 @@
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
-#include <blink/planning/planners/plan_two_phases.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -298,81 +296,36 @@ struct phase_choice {
   auto best = detail::glued_phases(machine, request, {});
   if (best.trees.empty()) return best;
   auto const servers = detail::servers_of(machine);
-  auto const shares = detail::center_shares(detail::capacities_out(machine, servers));
+  auto const differ = [](auto const& shares) {
+    return std::ranges::any_of(shares, [&](rational const& w) { return w != shares.front(); });
+  };
   bool const has_narrow = has_both_phases(request.collective) &&
-                          std::any_of(shares.begin(), shares.end(),
-                                      [&](rational const& w) { return w != shares.front(); });
-  bool const has_rails = std::any_of(servers.begin(), servers.end(), [&](auto const& s) {
-    return detail::by_rail(machine, s.ids) != s.ids;
-  });
+                          differ(detail::center_shares(detail::capacities_out(machine, servers)));
+  bool const has_rails = std::ranges::any_of(
+      servers, [&](detail::server const& s) { return detail::by_rail(machine, s.ids) != s.ids; });
   bool const has_uneven_leaders =
       !has_equal_roots(request.collective) &&
-      std::any_of(servers.begin(), servers.end(), [&](detail::server const& s) {
-        auto const leaders = detail::leaders_of(machine, s, false, true);
-        return std::any_of(leaders.begin(), leaders.end(),
-                           [&](auto const& each) { return each.share != leaders.front().share; });
-      });
-  for (bool const leaders_by_width : {false, true}) {
-    for (bool const orders_by_rail : {false, true}) {
-      for (bool const shares_by_width : {false, true}) {
-        if ((leaders_by_width && !has_uneven_leaders) || (orders_by_rail && !has_rails) ||
-            (shares_by_width && !has_narrow) ||
-            (!leaders_by_width && !orders_by_rail && !shares_by_width)) {
-          continue;
+      std::ranges::any_of(servers, [&](detail::server const& s) {
+        std::vector<rational> shares;
+        for (auto const& each : detail::leaders_of(machine, s, false, true)) {
+          shares.push_back(each.share);
         }
-        auto candidate = detail::glued_phases(machine, request,
-                                              {orders_by_rail, shares_by_width, leaders_by_width});
-        if (candidate.rate > best.rate) best = std::move(candidate);
-      }
-    }
+        return differ(shares);
+      });
+  std::vector<detail::phase_choice> choices{{}};
+  auto const also = [&](bool is_worth_it, bool detail::phase_choice::* choice) {
+    auto more = is_worth_it ? choices : std::vector<detail::phase_choice>{};
+    for (auto& each : more) each.*choice = true;
+    choices.insert(choices.end(), more.begin(), more.end());
+  };
+  also(has_narrow, &detail::phase_choice::shares_by_width);
+  also(has_rails, &detail::phase_choice::orders_by_rail);
+  also(has_uneven_leaders, &detail::phase_choice::leaders_by_width);
+  for (std::size_t i = 1; i < choices.size(); ++i) {  // `best` is the first
+    auto candidate = detail::glued_phases(machine, request, choices[i]);
+    if (candidate.rate > best.rate) best = std::move(candidate);
   }
   return best;
-}
-
-/// Plans all-reduce in three phases, if that is optimal: where the servers' links to each other are
-/// the narrowest, however much they differ.
-///
-/// Post:   rate = bound, proven by prices for entering a server, or by the cut of the narrowest
-///         server. Nothing if the plan is below both bounds, or there are not several servers.
-[[nodiscard]] inline std::optional<plan> plan_among_servers(topology const& machine,
-                                                            plan_request const& request) {
-  auto const servers = detail::servers_of(machine);
-  if (servers.size() < 2) return std::nullopt;
-  std::vector<std::vector<bool>> parts;
-  rational entered, narrowest;
-  std::size_t narrow = 0;
-  auto const capacities = detail::capacities_out(machine, servers);
-  for (auto const& s : servers) {
-    auto& part = parts.emplace_back(machine.nodes.size());
-    for (std::size_t at = 0; at < part.size(); ++at) {
-      part[at] = detail::is_inside(machine, s, static_cast<int>(at));
-    }
-    for (auto const& l : machine.links) {
-      if (!part[static_cast<std::size_t>(l.tail)] && part[static_cast<std::size_t>(l.head)]) {
-        entered += machine.in_units(l.capacity);
-      }
-    }
-    if (auto const i = parts.size() - 1; i == 0 || capacities[i] < narrowest) {
-      narrowest = capacities[i];
-      narrow = i;
-    }
-  }
-  auto const by_prices = entered / (2 * (std::ssize(parts) - 1));
-  auto const bound = std::min(by_prices, narrowest);
-  plan result;
-  try {
-    result = detail::glued_phases(machine, request, {false, true, true});
-  } catch (planning_error const&) {  // servers that are not connected inside
-    return std::nullopt;
-  }
-  if (result.rate != bound) return std::nullopt;
-  result.bound = bound;
-  if (by_prices <= narrowest) {
-    result.proof = detail::prices_of(machine, parts);
-  } else {
-    result.proof = detail::cut_at(machine, parts[narrow]);
-  }
-  return result;
 }
 
 }}  // namespace blink::BLINK_ABI
