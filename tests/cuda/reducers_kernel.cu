@@ -29,7 +29,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <span>
+#include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <vector>
 
 namespace reducers_test {
@@ -60,13 +63,33 @@ __global__ void chain_kernel(T const* inputs, T* outputs, Reducer const reduce) 
 bool is_near(float a, float b) {
   return (a != a && b != b) || a == b || std::fabs(a - b) <= 1e-5F * (1 + std::fabs(b));
 }
+template <std::size_t Count>
+bool is_near(blink::float_block<Count> const& a, blink::float_block<Count> const& b) {
+  return std::equal(std::begin(a.values), std::end(a.values), std::begin(b.values),
+                    [](float one, float other) { return is_near(one, other); });
+}
+template <class T>
+bool is_near(blink::located<T> const& a, blink::located<T> const& b) {
+  return a == b;  // padding may differ
+}
 template <class T>
 bool is_near(T const& a, T const& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
-/// The number of elements in which device and host differ. Most types are compared bit by bit,
-/// floats up to the last digits, because products may be fused with sums.
+template <class T>
+std::string bytes_of(T const& value) {
+  std::string text;
+  for (std::byte const byte : std::as_bytes(std::span(&value, 1))) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", std::to_integer<unsigned>(byte));
+    text += two;
+  }
+  return text;
+}
+
+/// The number of elements in which device and host differ; the first one is printed. Most types are
+/// compared bit by bit, floats up to the last digits, because products may be fused with sums.
 template <class T, class Reducer, class Make>
 std::size_t differences(Reducer const& reduce, Make const& make) {
   T* inputs = nullptr;
@@ -77,7 +100,13 @@ std::size_t differences(Reducer const& reduce, Make const& make) {
   chain_kernel<<<(count + 127) / 128, 128>>>(inputs, outputs, reduce);
   std::size_t wrong = cudaDeviceSynchronize() == cudaSuccess ? 0 : count;
   for (std::size_t k = 0; wrong < count && k < count; ++k) {
-    wrong += is_near(outputs[k], through_chain(inputs, k, reduce)) ? 0 : 1;
+    auto const expected = through_chain(inputs, k, reduce);
+    if (is_near(outputs[k], expected)) continue;
+    if (wrong == 0) {
+      std::printf("%s: element %zu is %s, on the host %s\n", typeid(Reducer).name(), k,
+                  bytes_of(outputs[k]).c_str(), bytes_of(expected).c_str());
+    }
+    ++wrong;
   }
   cudaFree(inputs);
   cudaFree(outputs);
