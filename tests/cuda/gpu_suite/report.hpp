@@ -29,9 +29,16 @@ class part {
 
   /// True if there is time for another case. Otherwise the case counts as left out.
   [[nodiscard]] bool has_time() {
-    if (elapsed() < seconds_) return true;
+    if (elapsed() < seconds_ * share_) return true;
     ++left_out_;
     return false;
+  }
+  /// Runs works one after the other. Each ends by its equal share of the time, and time that one
+  /// leaves goes to the next.
+  template <class... Works>
+  void in_equal_shares(Works const&... works) {
+    double ended = 0;
+    ((share_ = ++ended / sizeof...(works), works()), ...);
   }
   /// what: empty if the case passed
   void add(std::string const& where, std::string const& what) {
@@ -94,6 +101,7 @@ class part {
   std::string name_;
   clock::time_point begin_;
   double seconds_;
+  double share_ = 1;  // of `seconds_`, at which the present work ends
   double took_ = 0;
   std::size_t cases_ = 0, failed_ = 0, left_out_ = 0;
   std::vector<std::string> failures_, notes_;

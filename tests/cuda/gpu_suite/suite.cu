@@ -199,7 +199,7 @@ std::vector<int> ranks_for(bool is_quick, std::size_t count) {
 }
 
 template <class T, class Reducer>
-void run_reducer(part& results, bench& on, std::string const& name, Reducer const& reduce) {
+void run_reducer(part& results, bench& on, Reducer const& reduce) {
   for (std::size_t const count : counts_for(on.what.is_quick)) {
     for (auto const kind :
          {collective::all_reduce, collective::reduce, collective::reduce_scatter}) {
@@ -208,7 +208,7 @@ void run_reducer(part& results, bench& on, std::string const& name, Reducer cons
         for (auto const& way : schedules_for(kind, ranks)) {
           if (!results.has_time()) continue;
           std::size_t const offset = count % 3 == 0 ? 1 : 0;
-          results.add(name + ", " + std::string(blink::to_text(kind)) + ", " + way.name + ", " +
+          results.add(std::string(blink::to_text(kind)) + ", " + way.name + ", " +
                           std::to_string(ranks) + " ranks, count " + std::to_string(count),
                       run_case<T>(on, way, kind, count, offset, reduce));
         }
@@ -325,6 +325,31 @@ void run_forests(part& results, bench& on) {
   }
 }
 
+/// A graph of the work that a function puts into a stream.
+class captured_graph {
+ public:
+  template <class Work>
+  captured_graph(cudaStream_t stream, Work const& work) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+    work();
+    check(cudaStreamEndCapture(stream, &graph_), "cudaStreamEndCapture");
+    check(cudaGraphInstantiateWithFlags(&launchable_, graph_, 0), "cudaGraphInstantiate");
+  }
+  captured_graph(captured_graph const&) = delete;
+  captured_graph& operator=(captured_graph const&) = delete;
+  ~captured_graph() {
+    cudaGraphExecDestroy(launchable_);
+    cudaGraphDestroy(graph_);
+  }
+  void replay(cudaStream_t stream) const {
+    check(cudaGraphLaunch(launchable_, stream), "cudaGraphLaunch");
+  }
+
+ private:
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t launchable_ = nullptr;
+};
+
 /// A graph of two calls along one schedule and a copy between them, replayed.
 void run_graphs(part& results, bench& on) {
   int const ranks = 8;
@@ -336,19 +361,16 @@ void run_graphs(part& results, bench& on) {
   auto const buffers =
       on.memory.buffers<float>(collective::all_reduce, ranks, count, 0, seed, on.stream);
   check(cudaStreamSynchronize(on.stream), "fill");
-  check(cudaStreamBeginCapture(on.stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  blink::all_reduce(all_ranks, prepared, buffers, blink::sum{}, {on.stream});
-  for (auto const& own : buffers) {
-    check(cudaMemsetAsync(own.output, 0, count * sizeof(float), on.stream), "cudaMemsetAsync");
-  }
-  blink::all_reduce(all_ranks, prepared, buffers, blink::sum{}, {on.stream});
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t launchable = nullptr;
-  check(cudaStreamEndCapture(on.stream, &graph), "cudaStreamEndCapture");
-  check(cudaGraphInstantiateWithFlags(&launchable, graph, 0), "cudaGraphInstantiate");
+  captured_graph const graph(on.stream, [&] {
+    blink::all_reduce(all_ranks, prepared, buffers, blink::sum{}, {on.stream});
+    for (auto const& own : buffers) {
+      check(cudaMemsetAsync(own.output, 0, count * sizeof(float), on.stream), "cudaMemsetAsync");
+    }
+    blink::all_reduce(all_ranks, prepared, buffers, blink::sum{}, {on.stream});
+  });
   int const replays = on.what.is_quick ? 20 : 1000;
   for (int replay = 0; replay < replays; ++replay) {
-    check(cudaGraphLaunch(launchable, on.stream), "cudaGraphLaunch");
+    graph.replay(on.stream);
     if (replay % 100 == 7)
       blink::all_reduce(all_ranks, prepared, buffers, blink::sum{}, {on.stream});
     bool const looks = replay < 3 || replay + 1 == replays;
@@ -365,8 +387,6 @@ void run_graphs(part& results, bench& on) {
     }
     results.add("replay " + std::to_string(replay), what);
   }
-  check(cudaGraphExecDestroy(launchable), "cudaGraphExecDestroy");
-  check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 template <class Call>
@@ -570,19 +590,10 @@ void run_speed(part& results, bench& on) {
       results.figure("all_reduce, 8 ranks, " + std::to_string(small * sizeof(float)) + " B, " +
                          way.name + ", us",
                      1000 * time);
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t launchable = nullptr;
-      check(cudaStreamBeginCapture(on.stream, cudaStreamCaptureModeGlobal),
-            "cudaStreamBeginCapture");
-      blink::all_reduce(all_ranks, plan, few, blink::sum{}, {on.stream});
-      check(cudaStreamEndCapture(on.stream, &graph), "cudaStreamEndCapture");
-      check(cudaGraphInstantiateWithFlags(&launchable, graph, 0), "cudaGraphInstantiate");
-      double const replayed = milliseconds_of(on.stream, 200, [&] {
-        check(cudaGraphLaunch(launchable, on.stream), "cudaGraphLaunch");
-      });
+      captured_graph const graph(
+          on.stream, [&] { blink::all_reduce(all_ranks, plan, few, blink::sum{}, {on.stream}); });
+      double const replayed = milliseconds_of(on.stream, 200, [&] { graph.replay(on.stream); });
       all_ranks.wait({on.stream});
-      check(cudaGraphExecDestroy(launchable), "cudaGraphExecDestroy");
-      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
       results.figure("  the same, replayed as a graph, us", 1000 * replayed);
       if (small == 2 && (least == 0 || time < least)) least = time;
     }
@@ -802,6 +813,29 @@ settings read_arguments(int count, char** words) {
   return result;
 }
 
+/// The parts of a run, each with its share of the time.
+struct all_parts {
+  bench& on;
+  std::vector<part> parts{};
+
+  template <class Body>
+  void run(char const* name, double share, Body const& body) {
+    auto& results = parts.emplace_back(name, share * on.what.seconds);
+    try {
+      body(results);
+    } catch (std::exception const& failure) {
+      results.add("ended early", failure.what());
+    }
+    results.end();
+  }
+  /// A part for one type and reducer, so that each gets its time.
+  template <class T, class Reducer>
+  void reduce(char const* name, Reducer const& reducer) {
+    constexpr double share = 0.5 / 18;
+    run(name, share, [&](part& p) { run_reducer<T>(p, on, reducer); });
+  }
+};
+
 int run(settings const& what) {
   std::size_t free = 0, total = 0;
   check(cudaSetDevice(0), "cudaSetDevice");
@@ -809,58 +843,43 @@ int run(settings const& what) {
   std::size_t const most = what.is_quick ? std::size_t{1} << 28 : std::size_t{36} << 30;
   bench on(what, std::min(most, free / 2));
   std::printf("%s\n", about_device().c_str());
-  std::vector<part> parts;
-  // The shares of the time sum to 1.
-  auto const run_part = [&](char const* name, double share, auto const& body) {
-    auto& results = parts.emplace_back(name, share * what.seconds);
-    try {
-      body(results);
-    } catch (std::exception const& failure) {
-      results.add("ended early", failure.what());
-    }
-    results.end();
-  };
-  run_part("refusals", 0.05, [&](part& p) { run_refusals(p, on); });
-  run_part("moves", 0.12, [&](part& p) { run_moves(p, on); });
-  run_part("in place", 0.04, [&](part& p) { run_in_place(p, on); });
-  run_part("packets", 0.02, [&](part& p) { run_packets(p, on); });
-  run_part("copy engines", 0.02, [&](part& p) { run_copy_engines(p, on); });
-  run_part("reductions", 0.13, [&](part& p) {
-    run_reducer<float>(p, on, "float sum", blink::sum{});
-    run_reducer<float>(p, on, "float max", blink::max{});
-    run_reducer<double>(p, on, "double product", blink::prod{});
-    run_reducer<std::int32_t>(p, on, "int32 average", blink::avg{});
-    run_reducer<std::int64_t>(p, on, "int64 min", blink::min{});
-    run_reducer<std::uint8_t>(p, on, "uint8 xor", blink::bit_xor{});
-    run_reducer<std::uint32_t>(p, on, "uint32 or", blink::bit_or{});
-    run_reducer<float>(p, on, "float multiplied by 2 before its sum", blink::scaled_sum<float>{2});
-  });
-  run_part("other reducers", 0.12, [&](part& p) {
-    run_reducer<std::int32_t>(p, on, "int32 logical and", blink::logical_and{});
-    run_reducer<float>(p, on, "float compensated sum", blink::compensated_sum{});
-    run_reducer<float>(p, on, "float reproducible sum", blink::reproducible_sum{});
-    run_reducer<float>(p, on, "float by cuda::std::plus", cuda::std::plus<>{});
-    run_reducer<cuda::std::complex<float>>(p, on, "complex sum", blink::sum{});
-    run_reducer<blink::located<float>>(p, on, "float min and its place", blink::min_location<>{});
-    run_reducer<blink::located<float>>(p, on, "float max and its place", blink::max_location<>{});
-    run_reducer<blink::float8_e4m3>(p, on, "float8 sum in float",
-                                    blink::accumulate_in<float>(blink::sum{}));
-    run_reducer<blink::bfloat16>(p, on, "bfloat16 sum in float",
-                                 blink::accumulate_in<float>(blink::sum{}));
-    run_reducer<blink::float16>(p, on, "float16 sum in float",
-                                blink::accumulate_in<float>(blink::sum{}));
-  });
-  run_part("forests", 0.1, [&](part& p) { run_forests(p, on); });
-  run_part("graphs", 0.05, [&](part& p) { run_graphs(p, on); });
-  run_part("shaped", 0.05, [&](part& p) { run_shaped(p, on); });
+  all_parts all{on};
+  // The shares of the time sum to 1 with those of the reductions.
+  all.run("refusals", 0.01, [&](part& p) { run_refusals(p, on); });
+  all.run("moves", 0.12, [&](part& p) { run_moves(p, on); });
+  all.run("in place", 0.03, [&](part& p) { run_in_place(p, on); });
+  all.run("packets", 0.02, [&](part& p) { run_packets(p, on); });
+  all.run("copy engines", 0.02, [&](part& p) { run_copy_engines(p, on); });
+  all.run("forests", 0.05, [&](part& p) { run_forests(p, on); });
+  all.run("graphs", 0.02, [&](part& p) { run_graphs(p, on); });
+  all.run("shaped", 0.03, [&](part& p) { run_shaped(p, on); });
+  all.reduce<float>("float sum", blink::sum{});
+  all.reduce<float>("float max", blink::max{});
+  all.reduce<double>("double product", blink::prod{});
+  all.reduce<std::int32_t>("int32 average", blink::avg{});
+  all.reduce<std::int64_t>("int64 min", blink::min{});
+  all.reduce<std::uint8_t>("uint8 xor", blink::bit_xor{});
+  all.reduce<std::uint32_t>("uint32 or", blink::bit_or{});
+  all.reduce<float>("float multiplied by 2 before its sum", blink::scaled_sum<float>{2});
+  all.reduce<std::int32_t>("int32 logical and", blink::logical_and{});
+  all.reduce<float>("float compensated sum", blink::compensated_sum{});
+  all.reduce<float>("float reproducible sum", blink::reproducible_sum{});
+  all.reduce<float>("float by cuda::std::plus", cuda::std::plus<>{});
+  all.reduce<cuda::std::complex<float>>("complex sum", blink::sum{});
+  all.reduce<blink::located<float>>("float min and its place", blink::min_location<>{});
+  all.reduce<blink::located<float>>("float max and its place", blink::max_location<>{});
+  auto const in_float = blink::accumulate_in<float>(blink::sum{});
+  all.reduce<blink::float8_e4m3>("float8 sum in float", in_float);
+  all.reduce<blink::bfloat16>("bfloat16 sum in float", in_float);
+  all.reduce<blink::float16>("float16 sum in float", in_float);
   if (!what.is_quick) {
-    run_part("large", 0.1, [&](part& p) { run_large(p, on); });
-    run_part("speed", 0.1, [&](part& p) { run_speed(p, on); });
-    run_part("nccl", 0.1, [&](part& p) { run_nccl(p, on); });
+    all.run("large", 0.05, [&](part& p) { run_large(p, on); });
+    all.run("speed", 0.05, [&](part& p) { run_speed(p, on); });
+    all.run("nccl", 0.1, [&](part& p) { run_nccl(p, on); });
   }
   std::size_t failed = 0;
   std::string json = "{" + about_device();
-  for (auto const& each : parts) {
+  for (auto const& each : all.parts) {
     failed += each.failed();
     json += ",\n " + each.json();
   }

@@ -24,13 +24,11 @@
 #include <blink/transports/cuda/calls/device_tables.hpp>
 #include <blink/transports/cuda/calls/rank_buffers.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
-#include <blink/transports/cuda/p2p/device_pairs.hpp>
-#include <blink/transports/cuda/p2p/pair_layout.hpp>
 #include <blink/transports/cuda/p2p/piece_lists.hpp>
 #include <blink/transports/cuda/ranks/device_report.hpp>
+#include <blink/transports/cuda/ranks/pair_transfers.hpp>
 #include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 #include <blink/transports/cuda/ranks/user_kernels.hpp>
-#include <blink/transports/cuda/runtime/copy_pieces.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/runtime/stream_ends.hpp>
@@ -76,9 +74,10 @@ namespace blink { inline namespace BLINK_ABI {
 template <polled_runtime Devices, transport Transport,
           protocol_chooser Protocols = modelled_protocol>
 class basic_device_ranks
-    : public user_kernels<basic_device_ranks<Devices, Transport, Protocols>, Devices> {
-  using ranks = user_kernels<basic_device_ranks, Devices>;
+    : public pair_transfers<basic_device_ranks<Devices, Transport, Protocols>, Devices> {
+  using ranks = pair_transfers<basic_device_ranks, Devices>;
   friend ranks;
+  friend user_kernels<basic_device_ranks, Devices>;
   friend call_validation<basic_device_ranks, Devices>;
   static_assert(!Transport::is_shaped || !may_choose<Protocols, small_packets>,
                 "blink: packets carry no time of arrival; shaped links need "
@@ -135,62 +134,6 @@ class basic_device_ranks
     layout.is_shaped = Transport::is_shaped;
     return this->find_or_prepare(prepared_, source, layout, others_.get(),
                                  options_.packet_slot_bytes);
-  }
-
-  /// Allocates connections for sends and receives between ranks of different processes. All
-  /// processes call it together, once.
-  ///
-  /// Throws: precondition_error if there is only one process, or if the options differ;
-  ///         resource_error if it needs more than the cap.
-  void prepare_pairs(pair_options const& wanted = {}) {
-    expects(others_ != nullptr && !pairs_,
-            "prepare_pairs: called again or by a single process, expected one call by several "
-            "processes");
-    pairs_ = std::make_unique<device_pairs<Devices>>(driver_, where_, this->budget_, options_,
-                                                     wanted, *others_);
-  }
-  /// Checks the peer of a send or receive.
-  ///
-  /// Throws: precondition_error if the peer is of this process or is not reached.
-  void check_piece(device_piece const& one) const {
-    expects(pairs_ != nullptr,
-            "send_and_receive: no connections, expected an earlier call of prepare_pairs");
-    pairs_->check(one);
-  }
-  /// Starts sends and receives between ranks of this process and ranks of other processes, all of
-  /// them at once. The k-th send from one rank to another matches the k-th receive there, whatever
-  /// calls they are in. Processes without a piece need not call. If the sizes of a pair differ, the
-  /// call fails on both ranks. The caller has checked the buffers.
-  ///
-  /// on:     one stream for each device; used if the device has a piece
-  /// Throws: precondition_error as `check_piece`; collective_error, device_error.
-  void send_and_receive(std::vector<device_piece> const& pieces, streams const& on) {
-    throw_if_failed();
-    for (auto const& one : pieces) check_piece(one);
-    expects(on.size() == where_.devices.size(),
-            "send_and_receive: wrong number of streams, expected one for each device");
-    pairs_->send_and_receive(launcher_, pieces, on);
-  }
-
-  /// Copies between ranks of this process, then starts the sends and receives; see `exchange`.
-  ///
-  /// on: one stream for each device, or none for the default ones
-  void send_and_receive(std::vector<piece_copy> const& copies,
-                        std::vector<device_piece> const& pieces, streams const& on) {
-    throw_if_failed();
-    for (auto const& one : pieces) check_piece(one);
-    auto const& all = this->expect_streams(on);
-    // The copies are part of the order of calls, so that no stream that waits for another call gets
-    // between them.
-    std::vector<bool> has_copies(all.size(), false);
-    for (auto const& one : copies) {
-      has_copies[where_.position_of(one.sender)] = has_copies[where_.position_of(one.receiver)] =
-          true;
-    }
-    launcher_.run(
-        all, [&](std::size_t k) { return has_copies[k]; },
-        [&] { copy_pieces(driver_, where_, copies, all); }, [](std::size_t) {});
-    if (!pieces.empty()) send_and_receive(pieces, all);
   }
 
   /// Waits until the work in these streams is done. `on` has one stream for each device, or none
@@ -266,6 +209,7 @@ class basic_device_ranks
   using ranks::driver_;
   using ranks::options_;
   using ranks::others_;
+  using ranks::pairs_;
   using ranks::where_;
 
   basic_device_ranks(Devices& driver, device_options const& options,
@@ -446,7 +390,6 @@ class basic_device_ranks
   stream_ends<Devices> waits_;
   Protocols choose_ = chooser_with<Protocols>(options_.protocols);
   std::vector<std::unique_ptr<prepared_type>> prepared_;
-  std::unique_ptr<device_pairs<Devices>> pairs_;
   std::optional<collective_error> failure_;
 };
 
