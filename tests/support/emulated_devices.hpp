@@ -262,9 +262,8 @@ class emulated_devices {
   template <class T, class Reducer>
   void combine(int device, blink::copy_step const& step, Reducer const& reduce, stream on) {
     ++combines_;
-    if (step.leaves != nullptr && options_.loses.contains({device, place_of(step.leaves).device})) {
-      return;
-    }
+    auto* const to = step.out.at;
+    if (to != nullptr && options_.loses.contains({device, place_of(to).device})) return;
     put(device, on, [this, step, reduce] {
       run_blocks(1, [&](emulated_block const& group, std::uint32_t) {
         blink::run_step<T>(group, step, reduce);

@@ -126,8 +126,9 @@ class timed_device {
       if (share.count == 0) break;
       int const rank = share.owner->rank;
       auto const joins = blink::link_of<kernel_transport>(call, rank);
-      blink::set_call(*share.tasks, call, false, blink::sizes_of<Reducer, T>());
-      blink::open_task(joins, *share.tasks, sizeof(T));
+      blink::set_call(blink::lone_thread{}, *share.tasks, call, false,
+                      blink::sizes_of<Reducer, T>());
+      blink::open_task(blink::lone_thread{}, joins, *share.tasks, sizeof(T));
       blocks.push_back(
           {share,
            joins,
@@ -151,7 +152,7 @@ class timed_device {
       if (next == 0) return "no block can advance, and no message is in flight";
       set_clock::time = next;
     }
-    for (auto& one : blocks) blink::close_task(*one.share.tasks);
+    for (auto& one : blocks) blink::close_task(blink::lone_thread{}, *one.share.tasks);
     nanoseconds_ = set_clock::time - begin;
     return "";
   }

@@ -33,7 +33,7 @@ struct receiver {
     transport.bytes_of_slot = prepared.tables().layout().slot_bytes;
     transport.own_rank = 1;
     transport.ranks = ranks;
-    blink::open_task(transport, here, 4);
+    blink::open_task(blink::lone_thread{}, transport, here, 4);
   }
   static blink::connection_layout layout() {
     blink::connection_layout result;

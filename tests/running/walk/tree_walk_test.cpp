@@ -29,7 +29,7 @@ void walks_alone() {
   here.chunk = here.stride = blink_test::least_chunks::elements({});
   here.chunks = 4;
   Transport const transport(0);
-  blink::open_task(transport, here, sizeof(blink_test::least_element));
+  blink::open_task(blink::lone_thread{}, transport, here, sizeof(blink_test::least_element));
   blink_test::least_wait wait;
   blink::call_buffers<blink_test::least_element> const buffers{input.data(), output.data()};
   EXPECT_EQ(blink::walk(blink_test::least_group{}, transport, &here, 1, buffers,
@@ -111,7 +111,7 @@ std::pair<blink::status, std::vector<int>> reduce_from_late_peers() {
   std::vector<int> const input(5, 1);
   std::vector<int> output(5, -1);
   late_transport const transport(connections);
-  blink::open_task(transport, here, sizeof(int));
+  blink::open_task(blink::lone_thread{}, transport, here, sizeof(int));
   int sums = 0;  // of a chunk
   here.early.sums = reinterpret_cast<std::byte*>(&sums);
   short_wait wait;

@@ -463,6 +463,46 @@ TEST(plan_blocks, tasks_get_blocks_of_their_own_if_there_is_room) {
                "device 0 runs 1 blocks of 128 threads at once, and its 2 ranks need one each");
 }
 
+TEST(plan_blocks, tasks_that_only_wait_share_a_block_as_long_as_ranks_have_two) {
+  auto const room = [](std::uint32_t blocks) { return [=](int, std::uint32_t) { return blocks; }; };
+  std::vector<blink::device_tasks> const two{{0, {9, 4}, {8, 4}}, {1, {3}, {0}}};
+  auto const plan = blink::plan_blocks(two, {128}, room(4));
+  EXPECT_TRUE(plan.waits_apart);
+  EXPECT_EQ(plan.tasks_per_block, 1U);
+  EXPECT_EQ(plan.blocks, (std::vector<std::uint32_t>{3, 3}));
+  // Tasks that move data come first to more blocks.
+  EXPECT_EQ(blink::plan_blocks(two, {128}, room(3)).tasks_per_block, 1U);
+  auto const tight = blink::plan_blocks(two, {128}, room(2));
+  EXPECT_FALSE(tight.waits_apart);
+  EXPECT_EQ(tight.tasks_per_block, 9U);
+  EXPECT_EQ(tight.blocks, (std::vector<std::uint32_t>{2, 1}));
+}
+
+TEST(moves_data, is_false_for_tasks_whose_peers_do_the_work) {
+  blink::tree_task here;
+  blink::endpoint in, out;
+  here.in = &in;
+  here.out = &out;
+  // A root whose input its peer reads; it has nothing to write.
+  here.out_count = 1;
+  out.sender_is_source = true;
+  EXPECT_FALSE(blink::detail::moves_data(here, true, false));
+  EXPECT_TRUE(blink::detail::moves_data(here, false, false));
+  here.writes_output = true;
+  EXPECT_TRUE(blink::detail::moves_data(here, true, false));
+  // A rank whose output the root writes, and one that reads it from its peer.
+  here.out_count = 0;
+  here.in_count = 1;
+  in.sender_is_source = in.receiver_keeps = true;
+  EXPECT_FALSE(blink::detail::moves_data(here, true, true));
+  EXPECT_TRUE(blink::detail::moves_data(here, true, false));
+  // The same rank passes data on.
+  here.out_count = 1;
+  out = {};
+  out.sender_keeps = true;
+  EXPECT_TRUE(blink::detail::moves_data(here, true, true));
+}
+
 TEST(device_stall, follows_who_waits_for_whom) {
   using state = blink::device_rank_state;
   blink::stall on_one, on_two, back;

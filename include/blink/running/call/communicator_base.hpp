@@ -165,7 +165,8 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
             call.observed.count_eager(comm.rank() == root);
           }
         }
-        for (std::size_t k = 0; k < call.task_count(); ++k) close_task(call.tasks.first[k]);
+        for (std::size_t k = 0; k < call.task_count(); ++k)
+          close_task(lone_thread{}, call.tasks.first[k]);
         report_times(call);
         comm.exit_call();
       } else {
@@ -264,7 +265,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
                            types.has_epilogue, call.template buffers<std::byte>(),
                            types.sizes.value);
     }
-    open_task(comm().transport(), here, types.sizes.value);
+    open_task(lone_thread{}, comm().transport(), here, types.sizes.value);
   }
   [[nodiscard]] block_range block_of(call_frame const& call, tree_task const& here) {
     if (call.size.blocks == nullptr) {

@@ -182,7 +182,8 @@ class prepared_schedule {
                 std::size_t chunk_bytes = 0) const {
     parts_.set(here, kind, block, sizes, order, cut, chunk_bytes);
     if (!moves_data(kind)) here.chunks = 1;  // a message without elements
-    choose_transfer_modes(here, tables_.layout().reaches, has_reduce_phase(kind), sizes);
+    choose_transfer_modes(lone_thread{}, here, tables_.layout().reaches, has_reduce_phase(kind),
+                          sizes);
     if (tables_.layout().shares_memory) {
       take_slots_in_turn(here, tables_.layout().slot_bytes, sizes);
     }

@@ -48,4 +48,33 @@ BLINK_HOST_DEVICE inline void publish(counter& word, counter value) {
   detail::counter_reference(word).store(value, detail::release_order);
 }
 
+/// True if the word has reached `value`. Only then as `observe`.
+///
+/// A device throws away its first cache at each acquire, also under the work of other blocks. So a
+/// block that waits there reads without order until the value has come.
+[[nodiscard]] BLINK_HOST_DEVICE inline bool has_reached(counter const& word, counter value) {
+#if BLINK_DEVICE_PASS
+  if (detail::counter_reference(const_cast<counter&>(word)).load(detail::relaxed_order) < value)
+    return false;
+#endif
+  return observe(word) >= value;
+}
+
+/// Begins several publications in a row: everything that this thread wrote or observed before
+/// belongs to each `publish_next`. On a device that is one fence, which takes as long as a
+/// `publish`; hosts need none.
+BLINK_HOST_DEVICE inline void begin_publishing() {
+#if BLINK_DEVICE_PASS
+  cuda::atomic_thread_fence(cuda::std::memory_order_release, cuda::thread_scope_system);
+#endif
+}
+/// Publishes `value` with what was before `begin_publishing`.
+BLINK_HOST_DEVICE inline void publish_next(counter& word, counter value) {
+#if BLINK_DEVICE_PASS
+  detail::counter_reference(word).store(value, detail::relaxed_order);
+#else
+  publish(word, value);
+#endif
+}
+
 }}  // namespace blink::BLINK_ABI

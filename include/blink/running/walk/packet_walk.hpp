@@ -27,6 +27,7 @@ template <std::size_t N, class Wait>
 struct packet_row {
   static constexpr std::size_t elements = N;
   static constexpr std::size_t flight = 1;
+  static constexpr bool receive_waits = true;
   static constexpr int spins_between_looks = 64;  ///< at the clock and at failures of peers
 
   std::size_t unit;
@@ -94,19 +95,31 @@ struct packet_row {
   }
 };
 
-/// The leader waits until all connections that the task's next chunk leaves on have credit.
-template <transport Transport, wait_policy Wait>
-BLINK_HOST_DEVICE status await_room(Transport const transport, tree_task& here, Wait& wait) {
-  for (;;) {
-    endpoint* full = nullptr;
-    for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      if (!transport.has_credit(here.out[k].connection, here.out[k].first + here.done))
-        full = &here.out[k];
+/// The group waits until all connections that the task's next chunk leaves on have credit. Returns
+/// the status, which only the leader knows.
+template <voting_group Group, transport Transport, wait_policy Wait>
+BLINK_HOST_DEVICE status await_room(Group const group, Transport const transport, tree_task& here,
+                                    Wait& wait) {
+  auto const is_full = [&](std::uint32_t k) {
+    return !transport.has_credit(here.out[k].connection, here.out[k].first + here.done);
+  };
+  status result = status::ok;
+  for (bool waits = true; waits;) {
+    bool is_any_full = false;
+    for (std::uint32_t const k : share_of(group, here.out_count)) {
+      is_any_full = is_any_full || is_full(k);
     }
-    here.blocked_on = full;
-    status const result = full == nullptr ? wait.on_progress() : wait.on_idle();
-    if (full == nullptr || result != status::ok) return result;
+    waits = group.any(is_any_full);
+    if (group.thread_rank() == 0) {
+      here.blocked_on = nullptr;
+      for (std::uint32_t k = 0; waits && k < here.out_count; ++k) {
+        if (is_full(k)) here.blocked_on = &here.out[k];
+      }
+      result = waits ? wait.on_idle() : wait.on_progress();
+    }
+    if (waits) waits = group.from_leader(result == status::ok);
   }
+  return result;
 }
 
 /// Returns the connection on which a part of the task's next chunk is missing, or null.
@@ -127,19 +140,25 @@ template <transport Transport>
   return nullptr;
 }
 
-/// Publishes to the peers which slots are free again.
-template <transport Transport>
-BLINK_HOST_DEVICE void hand_over_packets(Transport const transport, tree_task& here,
+/// Publishes to the peers which slots of chunk number `done` are free again.
+template <thread_group Group, transport Transport>
+BLINK_HOST_DEVICE void hand_over_packets(Group const group, Transport const transport,
+                                         tree_task& here, std::uint64_t done,
                                          element_sizes const& sizes) {
-  std::uint64_t const count = chunk_count(here, here.done);
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    here.out[k].bytes += count * (here.out[k].is_partial ? sizes.connection : sizes.value);
+  std::uint64_t const count = chunk_count(here, done);
+  auto const bytes_of = [&](endpoint const& end) {
+    return count * (end.is_partial ? sizes.connection : sizes.value);
+  };
+  for (std::uint32_t const k : share_of(group, here.out_count)) {
+    here.out[k].bytes += bytes_of(here.out[k]);
   }
-  for (std::uint32_t k = 0; k < here.in_count; ++k) {
-    here.in[k].bytes += count * (here.in[k].is_partial ? sizes.connection : sizes.value);
-    transport.consume(here.in[k].connection, here.in[k].first + here.done);
+  if (group.thread_rank() < here.in_count) begin_publishing();
+  for (std::uint32_t const k : share_of(group, here.in_count)) {
+    endpoint& end = here.in[k];
+    end.bytes += bytes_of(end);
+    transport.consume(end.connection, end.first + done);
   }
-  ++here.done;
+  if (group.thread_rank() == 0) here.done = done + 1;
 }
 
 /// Fills the rest of the chunk's slots, if this message fills slots.
@@ -186,16 +205,18 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Transport const transpo
   bool const leads = group.thread_rank() == 0;
   status result = status::ok;
   while (here.done < here.chunks) {
-    if (leads) result = detail::await_room(transport, here, wait);
+    result = detail::await_room(group, transport, here, wait);
+    detail::place_chunk<T>(group, transport, here);
     if (!group.from_leader(result == status::ok)) return leads ? result : status::aborted;
-    std::size_t const count = chunk_count(here, here.done);
+    std::uint64_t const done = here.done;
+    std::size_t const count = chunk_count(here, done);
     // A message without elements, of a barrier, is one unit without meaning.
     std::size_t const units = count == 0 ? 1 : (count + n - 1) / n;
     constexpr element_sizes unit{n * sizes.value, n * sizes.connection};
     detail::packet_row<n, Wait> row{0, count, &wait};
-    bool const stays = detail::chunk_stays(transport, here, buffers);
+    auto const way = detail::way_of_chunk<T>(transport, here, buffers);
     for (row.unit = group.thread_rank(); row.unit < units; row.unit += group.size()) {
-      detail::move_row(transport, here, buffers, row, reduce, stays);
+      detail::move_row(way, row, reduce);
     }
     detail::fill_slots(group, transport, here, units, unit);
     // From here on all threads have read the slots.
@@ -204,7 +225,7 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Transport const transpo
       return group.any(row.result == status::timed_out) ? status::timed_out : status::aborted;
     }
     detail::run_epilogue(group, here, buffers, reduce);
-    if (leads) detail::hand_over_packets(transport, here, sizes);
+    detail::hand_over_packets(group, transport, here, done, sizes);
     group.sync();
   }
   if (leads) here.is_finished = true;

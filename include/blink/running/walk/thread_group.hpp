@@ -59,4 +59,53 @@ static_assert(voting_group<lone_thread> && !device_like_group<lone_thread>);
 static_assert(!block_part<lone_thread>);
 static_assert(!thread_group<int>);
 
+namespace detail {
+
+/// True if the group works as a block of a device does: its threads share the work on connections,
+/// and move 16 bytes for each access. On hosts the leader works on connections alone, because a
+/// barrier costs more.
+template <class Group>
+inline constexpr bool works_as_device = BLINK_DEVICE_PASS != 0 || device_like_group<Group>;
+
+/// The numbers below `count` that one thread of a group has of them, as a range.
+struct thread_share {
+  struct iterator {
+    std::uint32_t at;
+    std::uint32_t step;
+    [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t operator*() const { return at; }
+    BLINK_HOST_DEVICE constexpr iterator& operator++() {
+      at += step;
+      return *this;
+    }
+    [[nodiscard]] BLINK_HOST_DEVICE constexpr bool operator!=(std::uint32_t count) const {
+      return at < count;
+    }
+  };
+  std::uint32_t first;
+  std::uint32_t step;
+  std::uint32_t count;
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr iterator begin() const { return {first, step}; }
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t end() const { return count; }
+};
+
+/// Divides the numbers below `count` among the threads of a group.
+template <thread_group Group>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr thread_share share_of(Group const group,
+                                                                std::uint32_t count) {
+  return {group.thread_rank(), group.size(), count};
+}
+
+/// Calls `use(group)` with the threads that work on connections.
+BLINK_EITHER_SIDE
+template <thread_group Group, class Use>
+BLINK_HOST_DEVICE void on_connections(Group const group, Use const& use) {
+  if constexpr (works_as_device<Group>) {
+    use(group);
+  } else {
+    if (group.thread_rank() == 0) use(lone_thread{});
+  }
+}
+
+}  // namespace detail
+
 }}  // namespace blink::BLINK_ABI

@@ -23,6 +23,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// - `post(connection, m, bytes)`: message m and all before it are complete. Earlier writes of the
 ///   sender's thread are visible to the receiver once `has_arrived(connection, m)` returned true.
 ///   `bytes` belong to message m. Only the sender calls it, with growing m.
+/// - Before one or more calls of `post` and `consume` the thread calls `begin_publishing`.
 /// - `consume(connection, m)`: the receiver has finished with message m and all before it.
 ///   Afterwards `consumed(connection, m)` becomes true at the sender.
 /// - `is_present(peer)`: the peer runs the same call. Nothing is read from or written to a peer

@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/thread_group.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,7 @@ struct endpoint {
   bool is_partial = false;
   /// of slots that ranks share, in this call (`slot_rotation.hpp`)
   std::uint8_t slot_subdivision = 0;
+  void* at = nullptr;        ///< of the present chunk, where devices read or write (`place_chunk`)
   std::uint64_t first = 0;   ///< number of the first message of the present call
   std::uint64_t bytes = 0;   ///< that passed here so far
   std::uint64_t waited = 0;  ///< clock ticks during which it blocked a task
@@ -142,6 +144,22 @@ namespace detail {
   return end.receiver_keeps ? transfer_mode::push : transfer_mode::slots;
 }
 
+/// True if the task moves data in a call. Otherwise it only waits until peers have read or written
+/// this rank's buffers. The parameters are as above.
+[[nodiscard]] BLINK_HOST_DEVICE constexpr bool moves_data(tree_task const& here, bool reaches,
+                                                          bool reduces) {
+  if (!reaches) return true;
+  bool const comes_by_push =
+      here.in_count == 1 &&
+      transfer_mode_of(here.in[0], true, here.is_reduce, reduces) == transfer_mode::push;
+  if (here.writes_output && !comes_by_push) return true;
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    auto const way = transfer_mode_of(here.out[k], true, here.is_reduce && !here.is_root, reduces);
+    if (way != transfer_mode::pull_input) return true;
+  }
+  return false;
+}
+
 BLINK_HOST_DEVICE constexpr void set_transfer_mode(endpoint& end, bool reaches, bool leads_up,
                                                    bool reduces, element_sizes const& sizes) {
   end.way = transfer_mode_of(end, reaches, leads_up, reduces);
@@ -157,14 +175,17 @@ BLINK_HOST_DEVICE constexpr void set_transfer_mode(endpoint& end, bool reaches, 
 /// Sets the transfer modes of a task's connections in a call, and whether they carry partial
 /// results.
 ///
+/// group: shares the connections
 /// sizes: of elements, and of partial results on connections (`sizes_of`)
 /// Time:  O(connections of the task).
-BLINK_HOST_DEVICE inline void choose_transfer_modes(tree_task& here, bool reaches, bool reduces,
-                                                    element_sizes const& sizes) {
-  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+BLINK_EITHER_SIDE
+template <thread_group Group>
+BLINK_HOST_DEVICE void choose_transfer_modes(Group const group, tree_task& here, bool reaches,
+                                             bool reduces, element_sizes const& sizes) {
+  for (std::uint32_t const k : detail::share_of(group, here.in_count)) {
     detail::set_transfer_mode(here.in[k], reaches, here.is_reduce, reduces, sizes);
   }
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+  for (std::uint32_t const k : detail::share_of(group, here.out_count)) {
     detail::set_transfer_mode(here.out[k], reaches, here.is_reduce && !here.is_root, reduces,
                               sizes);
   }

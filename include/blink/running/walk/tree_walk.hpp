@@ -58,17 +58,21 @@ template <transport Transport>
          (zero_copy_transport<Transport> && end.way == transfer_mode::into_output);
 }
 
-/// Returns the endpoint that blocks the next step of `here`, or null.
+/// Returns an endpoint that blocks the next step of `here`, or null.
+///
+/// group: its threads share the endpoints, and each returns the first one of its share
 BLINK_EITHER_SIDE
-template <transport Transport>
-BLINK_HOST_DEVICE endpoint* obstacle(Transport const transport, tree_task const& here) {
+template <thread_group Group, transport Transport>
+BLINK_HOST_DEVICE endpoint* obstacle(Group const group, Transport const transport,
+                                     tree_task const& here) {
+  std::uint32_t const step = group.size();
   if (here.done < here.chunks) {
-    for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    for (std::uint32_t k = group.thread_rank(); k < here.in_count; k += step) {
       endpoint& end = here.in[k];
       if (is_combined(here, k)) continue;
       if (!has_arrived_at(transport, here, end)) return &end;
     }
-    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    for (std::uint32_t k = group.thread_rank(); k < here.out_count; k += step) {
       endpoint& end = here.out[k];
       bool const posts = end.way == transfer_mode::slots || sends_from_buffer<Transport>(end);
       bool const writes = posts || end.way == transfer_mode::push;
@@ -80,7 +84,7 @@ BLINK_HOST_DEVICE endpoint* obstacle(Transport const transport, tree_task const&
   } else if (here.chunks > 0) {
     // Peers may still read from this rank's buffers, which belong to the caller again after the
     // return.
-    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    for (std::uint32_t k = group.thread_rank(); k < here.out_count; k += step) {
       endpoint& end = here.out[k];
       bool const pulls =
           end.way == transfer_mode::pull_input || end.way == transfer_mode::pull_output;
@@ -106,48 +110,53 @@ void count_early(Transport const transport, tree_task& here) {
   here.early.combined |= here.early.next;
 }
 
-/// Posts the present chunk, of `count` elements, to the receivers.
+/// Posts chunk number `done`, of `count` elements, to the receivers.
 BLINK_EITHER_SIDE
-template <transport Transport>
-BLINK_HOST_DEVICE void post_chunk(Transport const transport, tree_task& here, std::uint64_t count,
+template <thread_group Group, transport Transport>
+BLINK_HOST_DEVICE void post_chunk(Group const group, Transport const transport, tree_task& here,
+                                  std::uint64_t done, std::uint64_t count,
                                   element_sizes const& sizes) {
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+  for (std::uint32_t const k : share_of(group, here.out_count)) {
     endpoint& end = here.out[k];
     if (end.way == transfer_mode::pull_input) continue;  // posted as a whole by `open_task`
     std::uint64_t const bytes = count * (end.is_partial ? sizes.connection : sizes.value);
-    transport.post(end.connection, end.first + here.done, bytes);
+    transport.post(end.connection, end.first + done, bytes);
     end.bytes += bytes;
   }
 }
 
-/// Marks the chunk as consumed for the senders.
+/// Marks chunk number `done` as consumed for the senders.
 BLINK_EITHER_SIDE
-template <transport Transport>
-BLINK_HOST_DEVICE void take_chunk(Transport const transport, tree_task& here, std::uint64_t count,
+template <thread_group Group, transport Transport>
+BLINK_HOST_DEVICE void take_chunk(Group const group, Transport const transport, tree_task& here,
+                                  std::uint64_t done, std::uint64_t count,
                                   element_sizes const& sizes) {
-  bool const is_last = here.done + 1 == here.chunks;
-  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+  bool const is_last = done + 1 == here.chunks;
+  for (std::uint32_t const k : share_of(group, here.in_count)) {
     endpoint& end = here.in[k];
     end.bytes += count * (end.is_partial ? sizes.connection : sizes.value);
     if (takes_each<Transport>(end) ? !is_combined(here, k) : is_last) {
-      transport.consume(end.connection, end.first + here.done);
+      transport.consume(end.connection, end.first + done);
     }
   }
 }
 
-/// Publishes the chunk that was just moved to the peers.
+/// Publishes chunk number `done`, which was just moved, to the peers.
 BLINK_EITHER_SIDE
-template <transport Transport>
-BLINK_HOST_DEVICE void hand_over(Transport const transport, tree_task& here,
-                                 element_sizes const& sizes) {
-  std::uint64_t const count = chunk_count(here, here.done);
+template <thread_group Group, transport Transport>
+BLINK_HOST_DEVICE void hand_over(Group const group, Transport const transport, tree_task& here,
+                                 std::uint64_t done, element_sizes const& sizes) {
+  std::uint64_t const count = chunk_count(here, done);
+  std::uint32_t const thread = group.thread_rank();
+  if (thread < here.in_count || thread < here.out_count) begin_publishing();
   // Peers wait for posted messages. If both counters share a cache line, a peer that sees the one
   // also has the other.
-  if constexpr (shares_memory<Transport>) take_chunk(transport, here, count, sizes);
-  post_chunk(transport, here, count, sizes);
-  if constexpr (!shares_memory<Transport>) take_chunk(transport, here, count, sizes);
-  here.early.combined = 0;
-  ++here.done;
+  if constexpr (shares_memory<Transport>) take_chunk(group, transport, here, done, count, sizes);
+  post_chunk(group, transport, here, done, count, sizes);
+  if constexpr (!shares_memory<Transport>) take_chunk(group, transport, here, done, count, sizes);
+  if (thread != 0) return;
+  if (here.early.combined != 0) here.early.combined = 0;  // others may be looking at it
+  here.done = done + 1;
 }
 
 /// Posts all messages with credit that leave from a buffer without work of this rank. Returns true
@@ -161,45 +170,53 @@ bool post_ahead(Transport const transport, tree_task& here, element_sizes const&
     if (!sends_from_buffer<Transport>(here.out[k])) return false;
   }
   std::uint64_t const before = here.done;
-  while (here.done < here.chunks && obstacle(transport, here) == nullptr)
-    hand_over(transport, here, sizes);
+  while (here.done < here.chunks && obstacle(lone_thread{}, transport, here) == nullptr)
+    hand_over(lone_thread{}, transport, here, here.done, sizes);
   return here.done > before;
 }
 
 }  // namespace detail
 
 /// Prepares a task whose call fields are set. Offers inputs that peers read themselves, and skips
-/// chunks that need no work on this side.
+/// chunks that need no work on this side. All threads of the group call it, then `sync`.
 BLINK_EITHER_SIDE
-template <transport Transport>
-BLINK_HOST_DEVICE void open_task(Transport const transport, tree_task& here,
+template <thread_group Group, transport Transport>
+BLINK_HOST_DEVICE void open_task(Group const group, Transport const transport, tree_task& here,
                                  std::size_t element_bytes) {
+  for (std::uint32_t const k : detail::share_of(group, here.chunks == 0 ? 0 : here.out_count)) {
+    endpoint& end = here.out[k];
+    if (end.way != transfer_mode::pull_input) continue;
+    std::uint64_t const bytes = here.count * element_bytes;
+    if constexpr (!presence_offers_input<Transport>) {
+      begin_publishing();
+      transport.post(end.connection, end.first + here.chunks - 1, bytes);
+    }
+    end.bytes += bytes;
+  }
+  if (group.thread_rank() != 0) return;
   here.done = 0;
   here.early.combined = 0;
   here.is_finished = false;
   here.blocked_on = nullptr;
   here.blocked_since = 0;
-  if (here.chunks == 0) return;
   bool works = here.writes_output || here.in_count > 0;
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    endpoint& end = here.out[k];
-    if (end.way == transfer_mode::pull_input) {
-      std::uint64_t const bytes = here.count * element_bytes;
-      if constexpr (!presence_offers_input<Transport>) {
-        transport.post(end.connection, end.first + here.chunks - 1, bytes);
-      }
-      end.bytes += bytes;
-    } else {
-      works = true;
-    }
+  for (std::uint32_t k = 0; !works && k < here.out_count; ++k) {
+    works = here.out[k].way != transfer_mode::pull_input;
   }
   if (!works) here.done = here.chunks;
 }
 
-/// Ends a task: the next call's messages follow those of this one.
-BLINK_HOST_DEVICE inline void close_task(tree_task& here) {
-  for (std::uint32_t k = 0; k < here.in_count; ++k) here.in[k].first += here.chunks;
-  for (std::uint32_t k = 0; k < here.out_count; ++k) here.out[k].first += here.chunks;
+/// Ends a task: the next call's messages follow those of this one. All threads of the group call
+/// it.
+BLINK_EITHER_SIDE
+template <thread_group Group>
+BLINK_HOST_DEVICE void close_task(Group const group, tree_task& here) {
+  for (std::uint32_t const k : detail::share_of(group, here.in_count)) {
+    here.in[k].first += here.chunks;
+  }
+  for (std::uint32_t const k : detail::share_of(group, here.out_count)) {
+    here.out[k].first += here.chunks;
+  }
 }
 
 /// The result of one round over the tasks.
@@ -229,8 +246,18 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Transport cons
     tree_task& here = tasks[index];
     bool ready = false;
     bool waits = false;  // for the second time for the same endpoint
+    bool may_go_on = leads;
+    if constexpr (detail::works_as_device<Group>) {
+      // Threads look at one connection each; the leader finds out below which one blocks.
+      if (here.is_finished) continue;
+      bool const has_chunks = here.done < here.chunks;  // read before the leader can go on
+      may_go_on = !group.any(detail::obstacle(group, transport, here) != nullptr);
+      ready = may_go_on && has_chunks;
+    }
     if (leads && !here.is_finished) {
-      endpoint* const blocked_on = detail::obstacle(transport, here);
+      endpoint* const blocked_on = may_go_on && detail::works_as_device<Group>
+                                       ? nullptr
+                                       : detail::obstacle(lone_thread{}, transport, here);
       waits = blocked_on != nullptr && blocked_on == here.blocked_on;
       if (blocked_on != here.blocked_on) {  // the clock is read at changes only
         std::uint64_t const now = clock.now();
@@ -238,7 +265,7 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Transport cons
         here.blocked_on = blocked_on;
         here.blocked_since = now;
       }
-      if (blocked_on == nullptr) {
+      if (may_go_on && blocked_on == nullptr) {
         ready = here.done < here.chunks;
         here.is_finished = !ready;
       }
@@ -254,10 +281,19 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Transport cons
         continue;
       }
     }
-    if (!group.from_leader(ready)) continue;
+    if constexpr (detail::works_as_device<Group>) {
+      if (!ready) continue;
+      detail::place_chunk<T>(group, transport, here);
+      group.sync();
+    } else {
+      if (!group.from_leader(ready)) continue;
+    }
+    std::uint64_t const done = here.done;
     detail::move_chunk(group, transport, here, buffers, reduce);
     group.sync();
-    if (leads) detail::hand_over(transport, here, sizes_of<Reducer, T>());
+    detail::on_connections(group, [&](auto threads) {
+      detail::hand_over(threads, transport, here, done, sizes_of<Reducer, T>());
+    });
     result.moved = true;
     if constexpr (zero_copy_transport<Transport>) {
       // Peers wait for this task's further chunks, while the library may need long for data of

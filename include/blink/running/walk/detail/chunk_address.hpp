@@ -85,6 +85,19 @@ template <class T, transport Transport>
   return here.out_count > 0 && here.out[0].is_partial;
 }
 
+/// Notes where the present chunk of `here` is read and written, so that the threads of a device's
+/// group do not each compute it. All threads of the group call it, then `sync`.
+BLINK_EITHER_SIDE
+template <class T, thread_group Group, transport Transport>
+BLINK_HOST_DEVICE void place_chunk(Group const group, Transport const transport, tree_task& here) {
+  for (std::uint32_t const k : share_of(group, here.in_count)) {
+    here.in[k].at = const_cast<void*>(arriving<T>(transport, here, here.in[k]));
+  }
+  for (std::uint32_t const k : share_of(group, here.out_count)) {
+    if (writes(here.out[k])) here.out[k].at = leaving<T>(transport, here, here.out[k]);
+  }
+}
+
 /// This rank's part of the present chunk of `here`.
 BLINK_EITHER_SIDE
 template <class T, transport Transport>

@@ -45,7 +45,7 @@ BLINK_HOST_DEVICE void move_chunk(Group const group, Transport const transport,
 #if BLINK_DEVICE_PASS
   move_chunk_on_device(group, transport, here, buffers, reduce);
 #else
-  if constexpr (device_like_group<Group>) {
+  if constexpr (works_as_device<Group>) {
     move_chunk_on_device(group, transport, here, buffers, reduce);
   } else {
     time_span const span(buffers.moving);

@@ -73,17 +73,22 @@ inline constexpr std::size_t most_tile_bytes = 128;
 }
 
 /// The tiles `at`, `at + stride`, … of a chunk, below `end`, as whole packs or element by element.
+///
+/// A row of several tiles is whole. A test for each tile would keep the loads of the next source
+/// behind the values of this one.
 template <std::size_t N, std::size_t Flight, bool Packed>
 struct tile_row {
   static constexpr std::size_t elements = N;     ///< of each tile
   static constexpr std::size_t flight = Flight;  ///< hides the latency of memory, costs registers
+  static constexpr bool receive_waits = false;
 
   std::size_t first;  ///< element of the chunk where tile 0 begins
   std::size_t at;
   std::size_t stride;
   std::size_t end;
 
-  [[nodiscard]] BLINK_HOST_DEVICE bool has(std::size_t u) const { return at + u * stride < end; }
+  /// True if there is a whole row.
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_row() const { return at + (Flight - 1) * stride < end; }
   [[nodiscard]] BLINK_HOST_DEVICE std::size_t element(std::size_t u) const {
     return first + (at + u * stride) * N;
   }
@@ -92,7 +97,6 @@ struct tile_row {
   BLINK_HOST_DEVICE void load(tile<E, N> (&to)[Flight], void const* from) const {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
-      if (!has(u)) continue;
       auto const* const begin = static_cast<E const*>(from) + element(u);
       if constexpr (Packed) {
         BLINK_UNROLL
@@ -110,7 +114,6 @@ struct tile_row {
   BLINK_HOST_DEVICE void store(void* to, tile<E, N> const (&from)[Flight]) const {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
-      if (!has(u)) continue;
       auto* const begin = static_cast<E*>(to) + element(u);
       if constexpr (Packed) {
         BLINK_UNROLL
@@ -138,35 +141,31 @@ struct tile_row {
   BLINK_HOST_DEVICE void each(Use const& use) const {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
-      if (!has(u)) continue;
       BLINK_UNROLL
       for (std::size_t i = 0; i < N; ++i) use(u, i, element(u) + i);
     }
   }
 };
 
-/// True if all addresses of the task's next chunk are aligned for packs.
-template <class T, transport Transport>
-BLINK_HOST_DEVICE bool has_pack_addresses(Transport const transport, tree_task const& here,
-                                          call_buffers<T> const& buffers) {
-  bool aligned = !writes_output(here) ||
-                 is_pack_aligned(buffers.output + here.output_begin + chunk_offset(here));
-  std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
+/// True if all addresses of a chunk are aligned for packs.
+template <class T>
+[[nodiscard]] BLINK_HOST_DEVICE bool has_pack_addresses(chunk_way<T> const& way) {
+  bool aligned = is_pack_aligned(way.output);
   BLINK_ROLLED
-  for (std::uint32_t k = 0; k < sources; ++k) {
-    aligned = aligned && is_pack_aligned(source_of_chunk<T>(transport, here, buffers, k).data);
+  for (std::uint32_t k = 0; k < way.sources; ++k) {
+    aligned = aligned && is_pack_aligned(way.source(k).data);
   }
   BLINK_ROLLED
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    if (writes(here.out[k])) {
-      aligned = aligned && is_pack_aligned(leaving<T>(transport, here, here.out[k]));
-    }
+  for (std::uint32_t k = 0; k < way.out_count; ++k) {
+    if (writes(way.out[k])) aligned = aligned && is_pack_aligned(way.out[k].at);
   }
   return aligned;
 }
 
 /// Moves the task's next chunk with all threads of the group: 16 bytes at a time if types and
 /// addresses allow it, else, and at the end, element by element.
+///
+/// Pre: `place_chunk`
 BLINK_EITHER_SIDE
 template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Transport const transport,
@@ -174,26 +173,34 @@ BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Transport const t
                                             Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
   std::size_t const count = chunk_count(here, here.done);
-  std::size_t done = 0;
-  bool const stays = chunk_stays(transport, here, buffers);
+  auto const way = way_of_chunk<T>(transport, here, buffers);
+  if (way.output == nullptr && way.out_count == 0) return;  // a peer has written it there
   // Outside of the lambda, where nvcc would warn about it for groups of hosts.
   std::uint32_t const thread = group.thread_rank(), threads = group.size();
-  auto const move = [&](auto row) {
+  // Moves the rows of this thread; the next one begins at `row.at`.
+  auto const move = [&](auto& row) {
     BLINK_ROLLED
-    for (row.at = thread; row.at < row.end; row.at += threads * row.flight) {
-      move_row(transport, here, buffers, row, reduce, stays);
-    }
+    for (; row.has_row(); row.at += std::size_t{threads} * row.flight) move_row(way, row, reduce);
   };
+  std::size_t done = 0;
   constexpr std::size_t n = elements_of_tile(sizeof(T), sizeof(sent_t<Reducer, T>), sizeof(A));
   if constexpr (n > 0) {
-    constexpr std::size_t budget = combines_elements<Reducer, T> ? 64 : 32;
+    constexpr std::size_t budget = combines_elements<Reducer, T> ? 128 : 32;
     constexpr std::size_t flight = n * sizeof(A) < budget ? budget / (n * sizeof(A)) : 1;
-    if (has_pack_addresses(transport, here, buffers)) {
-      move(tile_row<n, flight, true>{0, 0, threads, count / n});
+    if (has_pack_addresses(way)) {
+      std::size_t first = thread;
+      if constexpr (flight > 1) {
+        tile_row<n, flight, true> rows{0, thread, threads, count / n};
+        move(rows);
+        first = rows.at;
+      }
+      tile_row<n, 1, true> rest{0, first, threads, count / n};
+      move(rest);
       done = count / n * n;
     }
   }
-  move(tile_row<1, 1, false>{done, 0, threads, count - done});
+  tile_row<1, 1, false> elements{done, thread, threads, count - done};
+  move(elements);
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -83,7 +83,9 @@ class device_schedule {
       auto& here = result.emplace_back();
       here.device = part.device;
       for (auto const& rank : part.tables.ranks()) {
-        here.of_rank.push_back(rank.task_count[static_cast<std::size_t>(phases)]);
+        auto const list = static_cast<std::size_t>(phases);
+        here.of_rank.push_back(rank.task_count[list]);
+        here.waiting.push_back(rank.task_count[list] - rank.moving_count[list]);
       }
     }
     return result;

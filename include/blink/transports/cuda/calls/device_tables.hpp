@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -65,6 +66,10 @@ class device_tables {
       for (std::size_t list = 0; list < 3; ++list) {
         auto const tasks = tables.tasks(rank, kind_with(list));
         here.task_count[list] = static_cast<std::uint32_t>(tasks.count);
+        auto const order = order_of(tables, tasks, list);
+        here.moving_count[list] = static_cast<std::uint32_t>(std::count_if(
+            order.begin(), order.end(),
+            [&](std::size_t index) { return moves(tables, tasks.first[index], list); }));
         tasks_of[list] += tasks.count;
         // An offset for now; an address once there is memory.
         here.tasks[list] = reinterpret_cast<tree_task*>(deal(tasks.count * sizeof(tree_task)));
@@ -104,8 +109,9 @@ class device_tables {
       for (std::size_t list = 0; list < 3; ++list) {
         auto const at = reinterpret_cast<std::size_t>(here.tasks[list]);
         auto const tasks = tables.tasks(here.rank, kind_with(list));
-        std::vector<tree_task> copies(tasks.first, tasks.first + tasks.count);
-        for (auto& copy : copies) {
+        std::vector<tree_task> copies;
+        for (std::size_t const index : order_of(tables, tasks, list)) {
+          auto& copy = copies.emplace_back(tasks.first[index]);
           copy.in = ends_there + (copy.in - ends);
           copy.out = ends_there + (copy.out - ends);
         }
@@ -142,9 +148,10 @@ class device_tables {
         auto const tasks = tables.tasks(here.rank, kind_with(list));
         auto const at =
             static_cast<std::size_t>(reinterpret_cast<std::byte const*>(here.tasks[list]) - base_);
-        for (std::size_t index = 0; index < tasks.count; ++index) {
-          auto there = from<tree_task>(now, at + index * sizeof(tree_task));
-          auto& own = tasks.first[index];
+        auto const order = order_of(tables, tasks, list);
+        for (std::size_t place = 0; place < order.size(); ++place) {
+          auto there = from<tree_task>(now, at + place * sizeof(tree_task));
+          auto& own = tasks.first[order[place]];
           there.in = own.in;
           there.out = own.out;
           if (there.blocked_on != nullptr)
@@ -178,6 +185,22 @@ class device_tables {
                   phases_of(kinds[1]) == task_phases::spreading &&
                   phases_of(kinds[2]) == task_phases::both);
     return kinds[list];
+  }
+
+  [[nodiscard]] static bool moves(connection_tables const& tables, tree_task const& here,
+                                  std::size_t list) {
+    return detail::moves_data(here, tables.layout().reaches, has_reduce_phase(kind_with(list)));
+  }
+  /// The tasks of a list in their order in memory of the device: those that only wait come last.
+  template <class Tasks>
+  [[nodiscard]] static std::vector<std::size_t> order_of(connection_tables const& tables,
+                                                         Tasks const& tasks, std::size_t list) {
+    std::vector<std::size_t> order(tasks.count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_partition(order.begin(), order.end(), [&](std::size_t index) {
+      return moves(tables, tasks.first[index], list);
+    });
+    return order;
   }
 
   // Addresses of routes in memory of the host are of no use to a device.

@@ -15,22 +15,25 @@ namespace blink { inline namespace BLINK_ABI {
 struct device_tasks {
   int device = 0;
   std::vector<std::uint32_t> of_rank;
+  std::vector<std::uint32_t> waiting{};  ///< of these, those that only wait; empty: none
 };
 
 /// The assignment of a call's tasks to blocks, equal on all devices.
 struct block_plan {
   std::uint32_t threads = 0;          ///< of a block
   std::uint32_t tasks_per_block = 1;  ///< of one rank
+  bool waits_apart = true;            ///< true: a rank's tasks that only wait share one block
   std::vector<std::uint32_t> blocks;  ///< by device, in the order listed
 };
 
 namespace detail {
 
-[[nodiscard]] inline std::uint32_t blocks_for(device_tasks const& here,
-                                              std::uint32_t tasks_per_block) {
+[[nodiscard]] inline std::uint32_t blocks_for(device_tasks const& here, block_plan const& plan) {
   std::uint32_t result = 0;
-  for (std::uint32_t const tasks : here.of_rank) {
-    result += (tasks + tasks_per_block - 1) / tasks_per_block;
+  for (std::size_t k = 0; k < here.of_rank.size(); ++k) {
+    bool const is_apart = plan.waits_apart && k < here.waiting.size() && here.waiting[k] > 0;
+    std::uint32_t const moving = here.of_rank[k] - (is_apart ? here.waiting[k] : 0);
+    result += (moving + plan.tasks_per_block - 1) / plan.tasks_per_block + (is_apart ? 1 : 0);
   }
   return result;
 }
@@ -39,7 +42,8 @@ namespace detail {
 
 /// Chooses blocks that all run at once, because a task may wait for any other task of its call.
 /// Each task has its own block if there is room, with as many threads as fit. Otherwise blocks have
-/// the smallest size, and as few tasks as possible share one, in turns.
+/// the smallest size, and as few tasks as possible share one, in turns. Tasks that only wait share
+/// a block of their own as long as each rank can have two blocks.
 ///
 /// sizes:    allowed numbers of threads of a block, the preferred one first
 /// capacity: (device, threads) -> how many such blocks the device runs at once
@@ -52,8 +56,7 @@ template <class Capacity>
   block_plan result;
   auto const fits = [&] {
     return std::all_of(devices.begin(), devices.end(), [&](device_tasks const& here) {
-      return detail::blocks_for(here, result.tasks_per_block) <=
-             capacity(here.device, result.threads);
+      return detail::blocks_for(here, result) <= capacity(here.device, result.threads);
     });
   };
   for (std::uint32_t const threads : sizes) {
@@ -66,9 +69,14 @@ template <class Capacity>
       largest_task_count = std::max(largest_task_count, tasks);
   }
   while (!fits()) {
+    if (result.tasks_per_block >= largest_task_count && result.waits_apart) {
+      result.waits_apart = false;
+      result.tasks_per_block = 1;
+      continue;
+    }
     if (result.tasks_per_block >= largest_task_count) {
       for (auto const& here : devices) {
-        std::uint32_t const wanted = detail::blocks_for(here, largest_task_count);
+        std::uint32_t const wanted = detail::blocks_for(here, result);
         std::uint32_t const room = capacity(here.device, result.threads);
         if (wanted <= room) continue;
         throw precondition_error("device " + std::to_string(here.device) + " runs " +
@@ -80,7 +88,7 @@ template <class Capacity>
     ++result.tasks_per_block;
   }
   for (auto const& here : devices) {
-    result.blocks.push_back(detail::blocks_for(here, result.tasks_per_block));
+    result.blocks.push_back(detail::blocks_for(here, result));
   }
   return result;
 }

@@ -73,10 +73,14 @@ struct channel_table {
 };
 static_assert(std::is_trivially_copyable_v<channel_table>);
 
-/// Sets the fields of a task that depend on the call, for a segment of `count` elements.
-template <class T, connection_protocol Protocol, reducer_for<T> Reducer>
-BLINK_HOST_DEVICE void set_call(tree_task& here, channel_table const& all, std::size_t count) {
+/// Sets the fields of a task that depend on the call, for a segment of `count` elements; called by
+/// all threads of the group.
+template <class T, connection_protocol Protocol, reducer_for<T> Reducer, thread_group Group>
+BLINK_HOST_DEVICE void set_call(Group const group, tree_task& here, channel_table const& all,
+                                std::size_t count) {
   constexpr element_sizes sizes = sizes_of<Reducer, T>();
+  choose_transfer_modes(group, here, false, all.reduces, sizes);
+  if (group.thread_rank() != 0) return;
   channel_tree const& tree = all.trees[here.tree % all.tree_count];
   slot_room const room{all.slot_bytes, std::is_same_v<Protocol, small_packets>};
   std::size_t begin = 0;
@@ -90,7 +94,6 @@ BLINK_HOST_DEVICE void set_call(tree_task& here, channel_table const& all, std::
   here.output_begin = tree.output_block * count + begin;
   here.chunks = (here.count + here.chunk - 1) / here.chunk;
   if (all.kind == collective::barrier) here.chunks = 1;  // a message without elements
-  choose_transfer_modes(here, false, all.reduces, sizes);
 }
 
 /// A rank's channels as its kernel receives them: independent connections to all other ranks, each
@@ -168,7 +171,7 @@ class rank_channels {
     status result = walk_whole_tasks<Protocol>(
         group, transport(elements), own.tasks[list] + std::size_t{channel} * tasks, tasks, buffers,
         reduce, all.watch.wait_policy(),
-        [&](tree_task& here) { set_call<T, Protocol, Reducer>(here, all, elements); });
+        [&](tree_task& here) { set_call<T, Protocol, Reducer>(group, here, all, elements); });
     if (group.from_leader(result == status::ok)) return status::ok;
     if (leads) fail(state, result, channel_refusal::none);
     bool const is_late = group.from_leader(result == status::timed_out);

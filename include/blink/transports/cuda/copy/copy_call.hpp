@@ -124,13 +124,13 @@ struct copy_call {
     for (std::uint32_t k = 0; k < here.in_count; ++k) {
       step.in[k] = here.in[k];
       step.in[k].connection = k;
-      step.arrived[k] = static_cast<std::byte const*>(destination(here.in[k].connection, chunk));
+      step.in[k].at = destination(here.in[k].connection, chunk);
     }
     if (here.writes_output) {  // the chunk is sent from the output
       step.here.out_count = 0;
     } else {
       step.out = here.out[0];
-      step.leaves = along->outbox(here.out[0].connection, chunk);
+      step.out.at = along->outbox(here.out[0].connection, chunk);
     }
     return step;
   }

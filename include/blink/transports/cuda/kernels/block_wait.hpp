@@ -46,7 +46,7 @@ struct block_wait {
     return status::ok;
   }
   BLINK_HOST_DEVICE status on_idle() {
-    if (observe(*abort) != 0) return status::aborted;
+    if (has_reached(*abort, 1)) return status::aborted;
     std::uint64_t const time = now();
     if (idle_since == 0) idle_since = time;
 #if !BLINK_DEVICE_PASS

@@ -28,7 +28,7 @@ struct block_work {
 
 /// Walks tasks from their beginning to their end by all threads of a group.
 ///
-/// set:     `set(tree_task)`: the leader calls it to set the parameters of the call before a task
+/// set:     `set(tree_task)`: all threads call it to set the parameters of the call before a task
 ///          is opened
 /// Pre:     all threads of `group` call together with equal arguments.
 /// Returns: the status at the end, which only the leader knows.
@@ -38,16 +38,81 @@ BLINK_HOST_DEVICE status walk_whole_tasks(Group const group, Transport const tra
                                           tree_task* tasks, std::uint32_t task_count,
                                           call_buffers<T> const& buffers, Reducer const& reduce,
                                           block_wait wait, Set const& set) {
-  bool const leads = group.thread_rank() == 0;
-  for (std::uint32_t k = 0; leads && k < task_count; ++k) {
-    set(tasks[k]);
-    open_task(transport, tasks[k], sizeof(T));
-  }
+  for (std::uint32_t k = 0; k < task_count; ++k) set(tasks[k]);
+  group.sync();
+  for (std::uint32_t k = 0; k < task_count; ++k) open_task(group, transport, tasks[k], sizeof(T));
   group.sync();
   status const result =
       Protocol::walk_tasks(group, transport, tasks, task_count, buffers, reduce, wait);
-  for (std::uint32_t k = 0; leads && k < task_count; ++k) close_task(tasks[k]);
+  for (std::uint32_t k = 0; k < task_count; ++k) close_task(group, tasks[k]);
   return result;
+}
+
+namespace detail {
+
+/// One thread waits until peers have read and written this rank's buffers for a task that moves
+/// nothing (`moves_data`).
+template <transport Transport>
+BLINK_HOST_DEVICE status watch_task(Transport const transport, tree_task& here,
+                                    std::size_t element_bytes, block_wait wait) {
+  if (here.chunks == 0) return status::ok;
+  auto const wait_for = [&](endpoint& end, auto const& is_done) {
+    here.blocked_on = &end;
+    here.blocked_since = wait.now();
+    status result = status::ok;
+    while (result == status::ok && !is_done()) result = wait.on_idle();
+    end.waited += wait.now() - here.blocked_since;
+    if (result == status::ok) here.blocked_on = nullptr;
+    return result;
+  };
+  status result = status::ok;
+  for (std::uint32_t k = 0; k < here.in_count && result == status::ok; ++k) {
+    endpoint& end = here.in[k];
+    std::uint64_t const last = end.first + here.chunks - 1;
+    result = wait_for(end, [&] { return transport.has_arrived(end.connection, last); });
+    if (result != status::ok) continue;
+    end.bytes += here.count * element_bytes;
+    begin_publishing();
+    transport.consume(end.connection, last);
+  }
+  for (std::uint32_t k = 0; k < here.out_count && result == status::ok; ++k) {
+    endpoint& end = here.out[k];
+    std::uint64_t const last = end.first + here.chunks - 1;
+    result = wait_for(end, [&] { return transport.consumed(end.connection, last); });
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// Watches tasks that move nothing, from their beginning to their end. Each thread of the group has
+/// some of them for itself.
+///
+/// set:     `set(lone_thread, tree_task)`, as for `walk_whole_tasks`
+/// Pre:     as for `walk_whole_tasks`
+/// Returns: the same status to all threads.
+template <voting_group Group, transport Transport, class Set>
+BLINK_HOST_DEVICE status watch_whole_tasks(Group const group, Transport const transport,
+                                           tree_task* tasks, std::uint32_t task_count,
+                                           std::size_t element_bytes, block_wait wait,
+                                           Set const& set) {
+  status result = status::ok;
+  // Peers wait for the inputs that tasks offer when they are opened.
+  for (std::uint32_t const k : detail::share_of(group, task_count)) {
+    set(lone_thread{}, tasks[k]);
+    open_task(lone_thread{}, transport, tasks[k], element_bytes);
+  }
+  for (std::uint32_t const k : detail::share_of(group, task_count)) {
+    if (result == status::ok) result = detail::watch_task(transport, tasks[k], element_bytes, wait);
+    if (result != status::ok) continue;
+    tasks[k].done = tasks[k].chunks;
+    tasks[k].is_finished = true;
+  }
+  for (std::uint32_t const k : detail::share_of(group, task_count)) {
+    close_task(lone_thread{}, tasks[k]);
+  }
+  if (group.any(result == status::timed_out)) return status::timed_out;
+  return group.any(result != status::ok) ? status::aborted : status::ok;
 }
 
 /// Walks tasks whose parameters are set, by all threads of a group: the body of `walk_kernel`.

@@ -20,11 +20,9 @@ namespace blink { inline namespace BLINK_ABI {
 struct copy_step {
   static constexpr std::uint32_t most_sources = 48;  // below the 4 KiB that arguments may take
 
-  tree_task here{};  ///< `done` is the chunk; `in` and `out` are null
-  endpoint in[most_sources]{};
-  std::byte const* arrived[most_sources] = {};
-  endpoint out{};
-  std::byte* leaves = nullptr;  ///< the destination of the chunk that `out` will carry
+  tree_task here{};             ///< `done` is the chunk; `in` and `out` are null
+  endpoint in[most_sources]{};  ///< `at`: where the chunk is
+  endpoint out{};               ///< `at`: the destination of the chunk that it will carry
   void const* input = nullptr;
   void* output = nullptr;
   int rank = 0;
@@ -45,7 +43,7 @@ struct arrived_link {
     return true;
   }
   [[nodiscard]] BLINK_HOST_DEVICE std::byte* outbox(std::uint32_t, std::uint64_t) const {
-    return step->leaves;
+    return static_cast<std::byte*>(step->out.at);
   }
   BLINK_HOST_DEVICE void post(std::uint32_t, std::uint64_t, std::size_t) const {}
   [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t, std::uint64_t) const {
@@ -53,7 +51,7 @@ struct arrived_link {
   }
   [[nodiscard]] BLINK_HOST_DEVICE std::byte const* inbox(std::uint32_t connection,
                                                          std::uint64_t) const {
-    return step->arrived[connection];
+    return static_cast<std::byte const*>(step->in[connection].at);
   }
   BLINK_HOST_DEVICE void consume(std::uint32_t, std::uint64_t) const {}
   [[nodiscard]] BLINK_HOST_DEVICE bool consumed(std::uint32_t, std::uint64_t) const { return true; }

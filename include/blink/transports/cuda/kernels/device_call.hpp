@@ -3,6 +3,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/reducers/epilogue.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/connections/connection.hpp>
 #include <blink/running/walk/counter.hpp>
@@ -39,7 +40,8 @@ struct device_rank {
   int rank = 0;
   tree_task* tasks[3] = {};  ///< by `task_phases`
   std::uint32_t task_count[3] = {};
-  std::uint64_t calls[3] = {};  ///< begun so far; identifies ranks that do not enter a call
+  std::uint32_t moving_count[3] = {};  ///< the first tasks; the others only wait (`moves_data`)
+  std::uint64_t calls[3] = {};         ///< begun so far; identifies ranks that do not enter a call
 };
 
 /// The end of a block's last failed call.
@@ -69,6 +71,7 @@ struct device_call {
   std::uint32_t rank_count = 0;
   std::uint32_t ranks_here_count = 0;
   std::uint32_t tasks_per_block = 1;
+  bool waits_apart = false;  ///< true: a rank's tasks that only wait share one block
   task_phases phases = task_phases::both;
   collective kind = collective::broadcast;
   bool reduces = false;  ///< true if it has a phase towards the roots
@@ -86,32 +89,42 @@ struct block_share {
   device_rank* owner = nullptr;
   tree_task* tasks = nullptr;
   std::uint32_t count = 0;
+  bool only_waits = false;
 };
 
 /// Returns the tasks of block number `block` of a device. Each block gets `tasks_per_block`
-/// consecutive tasks of one rank, rank by rank. Empty for blocks after the last one.
+/// consecutive tasks of one rank, rank by rank. With `waits_apart` those that only wait have one
+/// block. Empty for blocks after the last one.
 [[nodiscard]] BLINK_HOST_DEVICE inline block_share share_of_block(device_call const& call,
                                                                   std::uint32_t block) {
   auto const list = static_cast<std::uint32_t>(call.phases);
   std::uint32_t before = 0;
   for (std::uint32_t k = 0; k < call.ranks_here_count; ++k) {
     device_rank& owner = call.ranks_here[k];
-    std::uint32_t const tasks = owner.task_count[list];
+    std::uint32_t const all = owner.task_count[list];
+    std::uint32_t const tasks = call.waits_apart ? owner.moving_count[list] : all;
     std::uint32_t const blocks = (tasks + call.tasks_per_block - 1) / call.tasks_per_block;
     if (block < before + blocks) {
       std::uint32_t const first = (block - before) * call.tasks_per_block;
       std::uint32_t const rest = tasks - first;
       return {&owner, owner.tasks[list] + first,
-              rest < call.tasks_per_block ? rest : call.tasks_per_block};
+              rest < call.tasks_per_block ? rest : call.tasks_per_block, false};
     }
     before += blocks;
+    if (tasks == all) continue;
+    if (block == before) return {&owner, owner.tasks[list] + tasks, all - tasks, true};
+    ++before;
   }
   return {};
 }
 
-/// Sets the fields of a task that depend on the call.
-BLINK_HOST_DEVICE inline void set_call(tree_task& here, device_call const& call, bool reaches,
-                                       element_sizes const& sizes) {
+/// Sets the fields of a task that depend on the call; called by all threads of the group.
+BLINK_EITHER_SIDE
+template <thread_group Group>
+BLINK_HOST_DEVICE void set_call(Group const group, tree_task& here, device_call const& call,
+                                bool reaches, element_sizes const& sizes) {
+  choose_transfer_modes(group, here, reaches, call.reduces, sizes);
+  if (group.thread_rank() != 0) return;
   tree_call const& tree = call.along(here.tree);
   here.input_begin = tree.input_begin;
   here.output_begin = tree.output_begin;
@@ -119,7 +132,6 @@ BLINK_HOST_DEVICE inline void set_call(tree_task& here, device_call const& call,
   here.chunk = tree.chunk;
   here.stride = tree.stride;
   here.chunks = tree.chunks;
-  choose_transfer_modes(here, reaches, call.reduces, sizes);
 }
 
 /// Returns one rank's handle to its peers in a call. `Transport` is one of `peer_memory.hpp`, or a
@@ -160,11 +172,21 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
   }
   call_buffers<T> const buffers{static_cast<T const*>(call.inputs[rank]),
                                 static_cast<T*>(call.outputs[rank])};
-  status const result = walk_whole_tasks<Protocol>(
-      group, transport, share.tasks, share.count, buffers, reduce, call.watch.wait_policy(),
-      [&](tree_task& here) {
-        set_call(here, call, reaching_transport<Transport>, sizes_of<Reducer, T>());
-      });
+  auto const set = [&](auto threads, tree_task& here) {
+    set_call(threads, here, call, reaching_transport<Transport>, sizes_of<Reducer, T>());
+  };
+  // An epilogue is work also where peers write the output.
+  constexpr bool may_wait =
+      reaching_transport<Transport> && !detail::has_epilogue<Reducer, Group, T>;
+  status result = status::ok;
+  if (may_wait && share.only_waits) {
+    result = watch_whole_tasks(group, transport, share.tasks, share.count, sizeof(T),
+                               call.watch.wait_policy(), set);
+  } else {
+    result = walk_whole_tasks<Protocol>(group, transport, share.tasks, share.count, buffers, reduce,
+                                        call.watch.wait_policy(),
+                                        [&](tree_task& here) { set(group, here); });
+  }
   if (!leads) return;
   if (result == status::ok) return;
   call.states[block] = {result, call.kind};

@@ -115,12 +115,12 @@ BLINK_HOST_DEVICE inline void open_part(pair_end& here, piece_call const& call,
   here.work.chunk = message_bytes(part.bytes, call.slot_bytes);
   here.work.stride = here.work.chunk;
   here.work.chunks = part.bytes == 0 ? 1 : (part.bytes + here.work.chunk - 1) / here.work.chunk;
-  open_task(link_of(here, call), here.work, 1);
+  open_task(lone_thread{}, link_of(here, call), here.work, 1);
 }
 /// Opens the next part if the present one is done. Returns true if it was.
 BLINK_HOST_DEVICE inline bool advance(pair_end& here, piece_call const& call) {
   if (!here.is_open || !here.work.is_finished) return false;
-  close_task(here.work);
+  close_task(lone_thread{}, here.work);
   ++here.done;
   here.is_open = false;
   if (here.next != 0) open_part(here, call, call.part(here.next));

@@ -323,6 +323,7 @@ class basic_device_ranks
     call.latency_nanoseconds = prepared.prepared().latency_nanoseconds();
     call.rank_count = static_cast<std::uint32_t>(this->rank_count());
     call.tasks_per_block = blocks.tasks_per_block;
+    call.waits_apart = blocks.waits_apart;
     call.phases = phases;
     call.kind = kind;
     call.reduces = has_reduce_phase(kind);

@@ -32,10 +32,11 @@ struct slot_peer_transport {
   [[nodiscard]] BLINK_HOST_DEVICE int rank_count() const { return ranks; }
   [[nodiscard]] BLINK_HOST_DEVICE std::size_t slot_bytes() const { return bytes_of_slot; }
   [[nodiscard]] BLINK_HOST_DEVICE bool is_present(int) const { return true; }
-  [[nodiscard]] BLINK_HOST_DEVICE bool is_aborted() const { return observe(*abort) != 0; }
+  [[nodiscard]] BLINK_HOST_DEVICE bool is_aborted() const { return has_reached(*abort, 1); }
   [[nodiscard]] BLINK_HOST_DEVICE bool has_credit(std::uint32_t connection,
                                                   std::uint64_t message) const {
-    return message < observe(*connections[connection].consumed) + connections[connection].window;
+    auto const& at = connections[connection];
+    return message < at.window || has_reached(*at.consumed, message + 1 - at.window);
   }
   [[nodiscard]] BLINK_HOST_DEVICE std::byte* outbox(std::uint32_t connection,
                                                     std::uint64_t message) const {
@@ -43,22 +44,22 @@ struct slot_peer_transport {
            message % connections[connection].window * connections[connection].slot_bytes;
   }
   BLINK_HOST_DEVICE void post(std::uint32_t connection, std::uint64_t message, std::size_t) const {
-    publish(*connections[connection].posted, message + 1);
+    publish_next(*connections[connection].posted, message + 1);
   }
   [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t connection,
                                                    std::uint64_t message) const {
-    return message < observe(*connections[connection].posted);
+    return has_reached(*connections[connection].posted, message + 1);
   }
   [[nodiscard]] BLINK_HOST_DEVICE std::byte const* inbox(std::uint32_t connection,
                                                          std::uint64_t message) const {
     return outbox(connection, message);
   }
   BLINK_HOST_DEVICE void consume(std::uint32_t connection, std::uint64_t message) const {
-    publish(*connections[connection].consumed, message + 1);
+    publish_next(*connections[connection].consumed, message + 1);
   }
   [[nodiscard]] BLINK_HOST_DEVICE bool consumed(std::uint32_t connection,
                                                 std::uint64_t message) const {
-    return message < observe(*connections[connection].consumed);
+    return has_reached(*connections[connection].consumed, message + 1);
   }
 };
 static_assert(transport<slot_peer_transport> && !reaching_transport<slot_peer_transport>);
@@ -76,6 +77,7 @@ struct sized_peer_transport : slot_peer_transport {
   BLINK_HOST_DEVICE void post(std::uint32_t connection, std::uint64_t message,
                               std::size_t bytes) const {
     announced(connection, message) = whole;
+    begin_publishing();
     slot_peer_transport::post(connection, message, bytes);
   }
   [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t connection,
@@ -123,6 +125,7 @@ struct shaped_peer_transport_with : slot_peer_transport {
   BLINK_HOST_DEVICE void post(std::uint32_t connection, std::uint64_t message,
                               std::size_t bytes) const {
     stamp_message(connections[connection], message, bytes, Clock::now(), latency_nanoseconds);
+    begin_publishing();
     slot_peer_transport::post(connection, message, bytes);
   }
   [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t connection,

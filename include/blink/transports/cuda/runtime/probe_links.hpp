@@ -96,7 +96,7 @@ template <device_runtime Devices>
         step.here.count = step.here.chunk = step.here.stride = options.bytes;
         step.here.chunks = 1;
         step.here.out_count = 1;
-        step.leaves = target.get();
+        step.out.at = target.get();
         step.input = source.get();
         step.rank_count = 2;
         driver.template combine<unsigned char>(here, step, detail::no_reducer{}, stream);
