@@ -49,6 +49,14 @@ struct plan_arguments {
   hint_options hints;
   export_options exports;
   std::string repair;
+  double seconds = 30;
+  std::string memory = "1G";
+
+  [[nodiscard]] work_budget budget() const {
+    auto const room = read_bytes("--memory", memory);
+    if (room == 0) throw input_error("--memory 0: expected more than 0 bytes");
+    return {seconds, static_cast<double>(room)};
+  }
 };
 
 std::string edge_text(tree_edge const& edge) {
@@ -214,14 +222,18 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
 }
 
 void print_plan(topology const& machine, plan_and_report const& planned, bool all,
-                std::string const& other_links = {}) {
+                std::string const& other_links = {}, std::string const& asked = {}) {
   auto const& p = planned.plan;
   std::printf("collective   %s over %zu ranks: %s\n", std::string(to_text(p.collective)).c_str(),
               p.ranks.size(), in_words(p.ranks).c_str());
   std::printf("machine      %s%s\n", machine.name.c_str(),
               p.links.empty() ? "" : (", links: " + p.links + " only").c_str());
   if (!other_links.empty()) std::printf("             %s\n", other_links.c_str());
-  std::printf("planner      %s\n", p.planner.c_str());
+  bool const is_simple = std::ranges::any_of(planners, [&](planner const& each) {
+    return each.is_simple && each.name == p.planner && p.planner != asked;
+  });
+  std::printf("planner      %s%s\n", p.planner.c_str(),
+              is_simple ? ", because the budget was spent (--time, --memory)" : "");
   if (p.trees.empty()) {
     std::printf("%s: nothing to move\n", p.ranks.size() == 1 ? "one rank" : "all stay");
     return;
@@ -243,7 +255,8 @@ void print_plan(topology const& machine, plan_and_report const& planned, bool al
 }
 
 /// Prints what the planner `ring` gets, if it is cheap, or with `all` what every planner gets.
-void print_comparison(allocation const& place, plan const& chosen, bool all) {
+void print_comparison(allocation const& place, plan const& chosen, work_budget const& budget,
+                      bool all) {
   constexpr std::size_t most_ranks = 64;  // more take the ring longer than the plan
   if (!all && chosen.ranks.size() > most_ranks) {
     std::printf("\n  (--compare shows other planners)\n");
@@ -253,9 +266,13 @@ void print_comparison(allocation const& place, plan const& chosen, bool all) {
               "height", "");
   for (auto const& [name, about] : all_planners()) {
     if (!all && name != planned_by::ring && name != chosen.planner) continue;
-    plan_request const request{chosen.collective, chosen.trees.front().root, name};
+    plan_request request{chosen.collective, chosen.trees.front().root, name};
+    request.budget = budget;
     try {
       auto const p = name == chosen.planner ? chosen : checked_plan(place, request).plan;
+      if (p.planner != name && name != planned_by::exact) {
+        throw planning_error("spent the budget (--time, --memory)");
+      }
       auto const gain = (chosen.rate / p.rate).to_double();
       std::printf("  %-26s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
                   p.bound > rational(0) ? 100 * (p.rate / p.bound).to_double() : 0, p.trees.size(),
@@ -319,7 +336,8 @@ void refuse_contradictions(plan_arguments const& options) {
 void run_plan(plan_arguments const& options) {
   refuse_contradictions(options);
   if (!options.repair.empty()) {
-    auto const again = show_repair(options.machine, options.ranks, options.repair);
+    auto const again =
+        show_repair(options.machine, options.ranks, options.repair, options.budget());
     print_plan(again.place.machine, again.planned, options.all);
     return write_outputs(again.place.machine, again.planned.plan, options);
   }
@@ -332,6 +350,7 @@ void run_plan(plan_arguments const& options) {
   }
   request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
+  request.budget = options.budget();
   auto place = read_allocation(options.machine, options.ranks, options.links, request.collective);
   request.constraints = options.hints.options();
   if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
@@ -341,10 +360,10 @@ void run_plan(plan_arguments const& options) {
   auto const made = hinted ? kinds_of_links{place, plan_with_hints(place, request), {}}
                            : plan_on_kinds(std::move(place), request, options);
   auto const& p = made.planned.plan;
-  print_plan(made.place.machine, made.planned, options.all, made.other);
+  print_plan(made.place.machine, made.planned, options.all, made.other, request.planner);
   bool const has_baselines = has_spanning_trees(p.collective);
   if (!p.trees.empty() && has_baselines && !hinted) {
-    print_comparison(made.place, p, options.compare);
+    print_comparison(made.place, p, request.budget, options.compare);
   }
   write_outputs(made.place.machine, p, options);
 }
@@ -401,6 +420,15 @@ void add_plan_command(CLI::App& app) {
   for (auto const* other : {"--collective", "--root", "--to", "--planner", "--links"}) {
     repair->excludes(command->get_option(other));  // the old plan fixes them
   }
+  command
+      ->add_option("--time", options->seconds,
+                   "seconds for planning; then the best plan so far is the result")
+      ->check(positive_number())
+      ->capture_default_str();
+  command
+      ->add_option("--memory", options->memory,
+                   "memory for planning, such as 512M; then the best plan so far is the result")
+      ->capture_default_str();
   add_hint_options(*command, options->hints);
   add_size_options(*command, options->sizes);
   command->callback([options] { run_plan(*options); });

@@ -36,7 +36,7 @@ std::string positions(std::vector<std::size_t> const& trees) {
 }  // namespace
 
 repaired show_repair(std::string const& machine, std::string const& ranks,
-                     std::string const& old_file) {
+                     std::string const& old_file, work_budget const& budget) {
   auto const old = read_plan_file(old_file);
   std::string ids = ranks;
   if (ids.empty()) {
@@ -49,7 +49,7 @@ repaired show_repair(std::string const& machine, std::string const& ranks,
   }
   if (ids.empty()) throw input_error(old_file + ": no rank of the plan is in machine " + machine);
   auto place = read_allocation(machine, ids, old.links.empty() ? "all" : old.links, old.collective);
-  auto const result = repair_plan(place.machine, old);
+  auto const result = repair_plan(place.machine, old, budget);
   auto planned = checked(place, result.plan);
   auto const& d = result.difference;
   std::printf("repaired     %s: %s%s\n", old_file.c_str(), to_text(result.algorithm),

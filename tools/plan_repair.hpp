@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/core/work_budget.hpp>
+
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 
@@ -15,8 +17,9 @@ struct repaired {
 };
 
 /// Repairs the plan of a file for the machine as it is now, checks it, and prints the difference.
-/// ranks: as --ranks; empty: those of the old plan that the machine still has.
+/// ranks:  as --ranks; empty: those of the old plan that the machine still has
+/// budget: for all planning
 [[nodiscard]] repaired show_repair(std::string const& machine, std::string const& ranks,
-                                   std::string const& old_file);
+                                   std::string const& old_file, work_budget const& budget);
 
 }  // namespace blink::tools

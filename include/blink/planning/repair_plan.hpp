@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
 #include <blink/planning/check/check_plan.hpp>
@@ -204,13 +205,17 @@ inline void expect_sound(plan p) {
 /// machine: the changed one; all its ranks take part, except the plan's forwarding ranks.
 /// old:     a plan that was sound on the machine before the change; ranks keep their shares, new
 ///          ranks have 1.
+/// budget:  half of it is for keeping old trees, the rest for a plan from scratch.
 /// Time:    reweighting: a linear program over the old trees; mending: O(N) maximum flows a round,
 ///          few rounds, and growing the missing trees.
 /// Post:    rate = bound, proven, if the planner `exact` reaches its bound. The plan passes
 ///          `check_plan`.
 /// Throws:  as `make_plan`; input_error for plans without spanning trees, and for an old plan with
 ///          a fault that shows on any machine.
-[[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
+[[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old,
+                                               work_budget const& budget = {}) {
+  budget.validate();
+  detail::budget_scope const scope(budget);
   validate(machine);
   if (!has_spanning_trees(old.collective)) {
     throw input_error("repair: expected a plan of spanning trees, found " +
@@ -265,32 +270,46 @@ inline void expect_sound(plan p) {
   if (machine.rank_positions().size() < 2 || old.trees.empty()) return from_scratch("one rank");
   if (root_lost) return from_scratch("the root is lost");
 
-  if (shares.empty()) {
-    if (auto p = detail::reweighted_plan(machine, old)) {
-      return finish(std::move(*p), repair_algorithm::reweighted);
+  std::string why;
+  auto const scratch = [&](char const* reason) {
+    why = reason;
+    return std::optional<repaired_plan>();
+  };
+  auto const reuse = [&]() -> std::optional<repaired_plan> {
+    if (shares.empty()) {
+      if (auto p = detail::reweighted_plan(machine, old)) {
+        return finish(std::move(*p), repair_algorithm::reweighted);
+      }
     }
+    if (has_both_phases(old.collective)) {
+      return scratch("other weights of the old trees do not reach the optimum");
+    }
+    auto const kind = detail::forward_collective(old.collective);
+    bool const is_reversed = kind != old.collective;
+    auto const forward = is_reversed ? detail::reversed(machine) : machine;
+    auto target = detail::empty_plan(forward, {kind});
+    if (has_equal_roots(kind)) {
+      target = detail::plan_of_shares(forward, {kind}, detail::reduced_shares(forward, shares));
+    } else {
+      auto proven = prove_bound(forward, kind, *request.root);
+      target.bound = proven.bound;
+      target.proof = std::move(proven.proof);
+      if (target.bound == rational(0)) return scratch("the ranks are not connected");
+    }
+    auto demand = detail::demand_at_bound(target, request.root.value_or(0));
+    auto p = detail::mended_plan(forward, is_reversed ? detail::reversed_trees(old) : old,
+                                 std::move(target), std::move(demand));
+    if (!p) return scratch("the old trees stand in the way of the optimum");
+    if (is_reversed) p = detail::reversed(std::move(*p), machine);
+    return finish(std::move(*p), repair_algorithm::mended);
+  };
+  try {
+    detail::budget_scope const half(detail::budget_scope::part(0.5));
+    if (auto kept = reuse()) return *std::move(kept);
+  } catch (detail::budget_spent const&) {
+    why = "half of the budget was spent on keeping old trees";
   }
-  if (has_both_phases(old.collective)) {
-    return from_scratch("other weights of the old trees do not reach the optimum");
-  }
-  auto const kind = detail::forward_collective(old.collective);
-  bool const is_reversed = kind != old.collective;
-  auto const forward = is_reversed ? detail::reversed(machine) : machine;
-  auto target = detail::empty_plan(forward, {kind});
-  if (has_equal_roots(kind)) {
-    target = detail::plan_of_shares(forward, {kind}, detail::reduced_shares(forward, shares));
-  } else {
-    auto proven = prove_bound(forward, kind, *request.root);
-    target.bound = proven.bound;
-    target.proof = std::move(proven.proof);
-    if (target.bound == rational(0)) return from_scratch("the ranks are not connected");
-  }
-  auto demand = detail::demand_at_bound(target, request.root.value_or(0));
-  auto p = detail::mended_plan(forward, is_reversed ? detail::reversed_trees(old) : old,
-                               std::move(target), std::move(demand));
-  if (!p) return from_scratch("the old trees stand in the way of the optimum");
-  if (is_reversed) p = detail::reversed(std::move(*p), machine);
-  return finish(std::move(*p), repair_algorithm::mended);
+  return from_scratch(std::move(why));
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 
 #include <algorithm>
@@ -64,6 +65,7 @@ class arborescence_search {
   /// Time: O(V E), but O(E log V) if most picked edges lie on cycles.
   template <class Costs>
   std::span<int const> solve(Costs const& costs) {
+    budget_scope::poll();
     start(costs);
     while (pick_cheapest()) contract(true);
     contract(false);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/work_budget.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -111,6 +112,7 @@ class flow_network {
 
   // Finds breadth-first distances in the residual network. Returns true if the sink is reached.
   bool find_levels(int source) {
+    budget_scope::poll();
     std::fill(level_.begin(), level_.end(), -1);
     queue_.clear();
     queue_.push_back(source);

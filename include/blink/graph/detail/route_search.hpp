@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 
 #include <algorithm>
@@ -43,6 +44,7 @@ class route_search {
   /// costs:  by edge, not negative
   /// target: vertex at which the search ends; -1: reach all vertices
   void run(int source, std::span<Cost const> costs, int target = -1) {
+    budget_scope::poll();
     std::fill(state_.begin(), state_.end(), unseen);
     order_.clear();
     heap_.clear();

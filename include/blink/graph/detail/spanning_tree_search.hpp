@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 
 #include <algorithm>
@@ -69,6 +70,7 @@ class spanning_tree_search {
   /// Returns a cheapest spanning tree, cheapest edge first. The span is valid until the next call.
   template <class Costs>
   std::span<int const> solve(Costs const& costs) {
+    budget_scope::poll();
     for (auto& edge : order_) edge.cost = costs[static_cast<std::size_t>(edge.name)];
     std::ranges::sort(order_, [](auto const& a, auto const& b) {
       if (a.cost < b.cost) return true;

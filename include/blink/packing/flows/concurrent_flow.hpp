@@ -4,6 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/flows/detail/balanced_routing.hpp>
 #include <blink/packing/flows/detail/flow_descent.hpp>
@@ -168,11 +169,10 @@ inline void offer_program(flow_problem const& problem, flow_problem const& parts
   }
 }
 
-/// Runs the algorithms from fast to slow until the best flows meet the best bound.
-inline void run_flow_race(flow_problem const& problem, concurrent_flow_options const& options,
-                          flow_race& race) {
+/// Offers simple prices, and flows over all cheapest routes at once.
+inline void offer_spread_flows(flow_problem const& problem, flow_race& race) {
+  unlimited_scope const whole;
   auto const edges = problem.capacity.size();
-  auto const pairs = static_cast<std::size_t>(problem.pair_count());
   race.offer(simple_bound(problem));
   // Use all cheapest routes equally, first by number of edges, then with narrow edges expensive.
   std::vector<std::int64_t> const ones(edges, 1);
@@ -185,6 +185,27 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
     race.offer(std::move(flows), "spread");
     if (race.is_won()) return;
   }
+}
+
+/// A descent that has one cheapest route for each pair.
+[[nodiscard]] inline flow_descent start_descent(flow_problem const& problem) {
+  unlimited_scope const whole;
+  std::vector<double> prices;
+  for (auto const c : problem.capacity) prices.push_back(1 / static_cast<double>(c));
+  return flow_descent(problem, std::move(prices));
+}
+inline void offer_descent(flow_problem const& problem, flow_descent const& descent,
+                          flow_race& race) {
+  unlimited_scope const whole;
+  if (!descent.prices().empty()) offer_prices(problem, descent.prices(), race);
+  race.offer(descent.few_flows(), "descent");
+}
+
+/// Runs the algorithms from fast to slow until the best flows meet the best bound.
+inline void run_flow_race(flow_problem const& problem, concurrent_flow_options const& options,
+                          flow_race& race) {
+  auto const edges = problem.capacity.size();
+  auto const pairs = static_cast<std::size_t>(problem.pair_count());
   auto const route = [&] {
     if (pairs > 10'000) return;
     std::vector<double> prices;
@@ -204,16 +225,19 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
     offer_program(problem, problem, options, patient, race);
   };
   auto const by_descent = [&] {
-    std::vector<double> prices;
-    for (auto const c : problem.capacity) prices.push_back(1 / static_cast<double>(c));
-    flow_descent descent(problem, std::move(prices));
+    auto descent = start_descent(problem);
     double const work = static_cast<double>(edges) * static_cast<double>(problem.sources.size());
     auto const rounds =
         std::min(options.descent_rounds, static_cast<std::size_t>(options.descent_work / work) + 1);
     constexpr std::size_t few_rounds = 500;
-    descent.run(rounds < few_rounds ? 5 * options.gap : options.gap, rounds);
-    offer_prices(problem, descent.prices(), race);
-    race.offer(descent.few_flows(), "descent");
+    bool in_time = true;
+    try {
+      descent.run(rounds < few_rounds ? 5 * options.gap : options.gap, rounds);
+    } catch (budget_spent const&) {
+      in_time = false;
+    }
+    offer_descent(problem, descent, race);
+    if (!in_time) throw budget_spent{};
   };
   auto const rows = edges + problem.sources.size();
   bool const small = pairs <= options.few_pairs;
@@ -251,6 +275,8 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
 ///   so.
 /// - A search for one route for each pair that reaches the bound.
 /// - A descent of the flows' congestion, which ends near `gap`.
+///
+/// If the thread's budget is spent before, the best flows so far are the result.
 ///
 /// Source: F. Shahrokhi and D. Matula, "The maximum concurrent flow problem", J. ACM 37, 1990
 ///         (prices as the dual); see `detail/flow_program.hpp`, `detail/flow_descent.hpp`.
@@ -311,7 +337,14 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
 
   detail::flow_race race(problem);
-  detail::run_flow_race(problem, options, race);
+  detail::offer_spread_flows(problem, race);
+  try {
+    if (!race.is_won()) detail::run_flow_race(problem, options, race);
+  } catch (detail::budget_spent const&) {
+    if (race.rate() == rational(0)) {
+      detail::offer_descent(problem, detail::start_descent(problem), race);
+    }
+  }
   concurrent_flow_result result;
   result.rate = race.rate() * divisor;
   result.bound = race.bound().bound * divisor;

@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/max_flow.hpp>
 #include <blink/packing/trees/detail/arborescence_growth.hpp>
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
@@ -140,7 +142,7 @@ inline void require_feasible(arc_list const& graph, forest_state& forest) {
 /// Pre:    capacities and multiplicities are not negative; roots are vertices.
 /// Post:   each arborescence spans all vertices; for each root the multiplicities sum to its
 ///         demand; for each edge, the multiplicities of the trees that use it sum to at most its
-///         capacity. Equal calls return equal packings.
+///         capacity. Equal calls return equal packings, as long as no budget is spent.
 /// Throws: precondition_error if a precondition does not hold; overflow_error if capacities and
 ///         demands sum to more than 62 bits, or the first try takes more than `max_work`;
 ///         planning_error if the demand cannot be met, with the vertices of a set that has too
@@ -167,10 +169,17 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   std::mt19937_64 random(options.seed);
   std::size_t work = 0;
   bool large = false;
+  std::optional<detail::budget_scope> most(detail::budget_scope::part(0.9));
   for (int attempt = 0; attempt < options.tries + options.more_tries; ++attempt) {
     auto forest = start;
     detail::growth_order const order{large || attempt % 2 == 0, attempt % 4 != 0};
-    if (!detail::grow(forest, arcs, edges_by_tail, order, options.max_work, random)) {
+    bool has_grown = false;
+    try {
+      has_grown = detail::grow(forest, arcs, edges_by_tail, order, options.max_work, random);
+    } catch (detail::budget_spent const&) {
+      if (attempt == 0) throw;
+    }
+    if (!has_grown) {
       if (attempt > 0) break;
       throw overflow_error("pack_arborescences: growing at least " +
                            std::to_string(forest.trees.size()) +
@@ -197,6 +206,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     if (work > (low ? options.work_for_number : options.work_for_height)) break;
     for (auto& edges : edges_by_tail) std::shuffle(edges.begin(), edges.end(), random);
   }
+  most.reset();
   std::vector<packed_arborescence> result;
   for (auto& t : best) result.push_back({t.root, t.multiplicity, std::move(t.edges)});
   return result;

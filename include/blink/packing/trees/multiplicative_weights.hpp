@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/trees/tree_oracle.hpp>
 #include <blink/packing/trees/weighted_tree.hpp>
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,6 +33,7 @@ enum class packing_stop : std::uint8_t {
   /// the algorithm is complete: the rate is near (1 - epsilon) of the optimum or better
   prices_grown,
   iteration_limit,  ///< `max_iterations` were not enough
+  budget_spent,     ///< the budget of the thread is spent
 };
 
 /// The edges of a tree and its weight in a packing.
@@ -115,8 +118,16 @@ template <tree_oracle Oracle, class Capacities>
   std::vector<double> weights;
 
   result.stopped_because = packing_stop::iteration_limit;
+  std::optional<detail::budget_scope> most(detail::budget_scope::part(0.8));
   while (result.iterations < options.max_iterations) {
-    std::span<int const> const tree = cheapest_tree(std::span<double const>(price));
+    std::span<int const> tree;
+    try {
+      tree = cheapest_tree(std::span<double const>(price));
+    } catch (detail::budget_spent const&) {
+      if (result.iterations == 0) throw;
+      result.stopped_because = packing_stop::budget_spent;
+      break;
+    }
     ++result.iterations;
     expects(!tree.empty(),
             "multiplicative_weights: the oracle found a tree without edges, expected edges");
@@ -168,6 +179,7 @@ template <tree_oracle Oracle, class Capacities>
     }
   }
 
+  most.reset();
   for (std::size_t t = 0; t < weights.size(); ++t) {
     auto const members = trees[t];
     result.trees.push_back({weights[t] / congestion, {members.begin(), members.end()}});

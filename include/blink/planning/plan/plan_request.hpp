@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -70,6 +71,9 @@ struct plan_request {
   std::vector<int> destinations{};          ///< permute: node ids, see `plan::destinations`
   std::int64_t bytes = 0;         ///< of the buffer, for plans that depend on it (hybrid); 0: large
   double slow_start_seconds = 0;  ///< hybrid: how much later the slow kind of link starts
+  /// Once it is spent, the best plan so far is the result. If there is none yet, a simple planner
+  /// makes one; `plan::planner` names it.
+  work_budget budget{};
   plan_constraints constraints{};
 };
 

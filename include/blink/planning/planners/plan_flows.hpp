@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/flows/concurrent_flow.hpp>
 #include <blink/packing/flows/flow_paths.hpp>
@@ -123,6 +124,7 @@ inline void require_routes(topology const& machine, std::vector<flow_demand> con
     capacity.push_back(c);
   }
   auto const found = concurrent_flow(graph, capacity, demands, options);
+  detail::unlimited_scope const whole;  // what follows is no search
 
   auto const blocks =
       has_blocks(request.collective) ? static_cast<std::int64_t>(result.ranks.size()) : 1;

@@ -4,6 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/flows/flow_paths.hpp>
 #include <blink/packing/flows/scatter_flow.hpp>
@@ -31,7 +32,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// other rank to the root) at the same time, N being the number of ranks.
 ///
 /// Source: `scatter_flow`; paths by `flow_paths`. A gather is a scatter on the reversed machine.
-/// Time:   a few maximum flows; without a root in the request, for each rank.
+/// Time:   a few maximum flows; without a root in the request, for each rank, or for as many as the
+///         budget lets.
 /// Pre:    a gather or a scatter; the root, if given, is a rank.
 /// Post:   rate = bound, proven by a cut; at most links + N paths.
 /// Throws: precondition_error if a precondition does not hold; planning_error if some rank is out
@@ -55,7 +57,17 @@ namespace blink { inline namespace BLINK_ABI {
     std::vector<int> others;
     std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(others),
                  [&](int rank) { return rank != candidate; });
-    auto found = scatter_flow(graph, capacity, candidate, others);
+    scatter_flow_result found;
+    if (best) {
+      try {
+        found = scatter_flow(graph, capacity, candidate, others);
+      } catch (detail::budget_spent const&) {
+        break;
+      }
+    } else {
+      detail::unlimited_scope const whole;
+      found = scatter_flow(graph, capacity, candidate, others);
+    }
     if (best && found.rate_per_sink <= best->rate_per_sink) continue;
     best = std::move(found);
     root = candidate;
@@ -78,6 +90,7 @@ namespace blink { inline namespace BLINK_ABI {
   for (int const rank : ranks) {
     if (rank != root) demand[static_cast<std::size_t>(rank)] = best->per_sink;
   }
+  detail::unlimited_scope const whole;  // what follows is no search
   for (auto const& path : flow_paths(graph, root, best->flow, demand)) {
     std::vector<int> path_nodes{root};
     for (int const e : path.edges)

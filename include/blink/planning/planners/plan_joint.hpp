@@ -4,6 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/joint/approximate_joint_packing.hpp>
 #include <blink/packing/joint/joint_routing.hpp>
@@ -171,9 +172,10 @@ struct joint_plan_limits {
 /// Time:   see there; milliseconds for 16 ranks.
 /// Post:   The bound is proven by prices, or by a cut for the closed form. Usually rate = bound. If
 ///         the exact optimum takes too long or needs more than 61 bits, rate >= (1 - gap) * bound.
-///         If that also fails, or the trees take more than `max_growth_work` to grow, the result is
-///         the plan of `plan_approximate`, which `planner` names. If switches copy or reduce, trees
-///         are grown without a limit, because no other planner plans there.
+///         The plan of `plan_approximate` is the result, as `planner` says, if that also fails. So
+///         it is if the trees take more than `max_growth_work` to grow, or half of the thread's
+///         budget is spent. If switches copy or reduce, trees are grown without these limits,
+///         because no other planner plans there.
 /// Throws: precondition_error for another collective; planning_error if the ranks are not
 ///         connected, or more than 10 switches copy, or reduce;
 ///         overflow_error if switches copy or reduce and the optimum has no 61-bit numbers.
@@ -190,14 +192,17 @@ struct joint_plan_limits {
   bool const may_approximate = !detail::has_copying_switches(machine);
   if (may_approximate) options.max_growth_work = limits.max_growth_work;
   try {
+    detail::budget_scope const half(detail::budget_scope::part(may_approximate ? 0.5 : 1));
     detail::take_pairs(machine, nodes,
                        pack_joint_routes(nodes.graph, nodes.capacity, nodes.network, options),
                        result);
+    return result;
   } catch (overflow_error const&) {
     if (!may_approximate) throw;
-    return plan_approximate(machine, request);
+  } catch (detail::budget_spent const&) {
+    if (!may_approximate) throw;
   }
-  return result;
+  return plan_approximate(machine, request);
 }
 
 /// The same with default options.

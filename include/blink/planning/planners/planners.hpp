@@ -4,6 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
@@ -20,8 +21,10 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace blink { inline namespace BLINK_ABI {
 
@@ -44,6 +47,7 @@ struct planner {
   collective_set collectives;  ///< those that it plans on some machine
   /// True if `make` fills in bound and proof. Otherwise `make_plan` adds the machine's own.
   bool proves = false;
+  bool is_simple = false;  ///< takes the place of another planner whose budget is spent
 };
 
 namespace detail {
@@ -68,7 +72,7 @@ inline constexpr std::array planners{
     planner{planned_by::blink, "multiplicative weights, then few trees (the Blink paper)",
             detail::forward_only<plan_blink>, free_root_collectives},
     planner{planned_by::one_hop, "a star for each rank's share; broadcast in two hops",
-            detail::plan_pattern<detail::one_hop_trees>, spanning_collectives},
+            detail::plan_pattern<detail::one_hop_trees>, spanning_collectives, false, true},
     planner{planned_by::three_phase, "optimal trees in each server, one hop among servers",
             detail::forward_only<plan_three_phase>, spanning_collectives},
     planner{planned_by::hybrid, "the optima on two kinds of link, used at once", plan_hybrid,
@@ -78,13 +82,13 @@ inline constexpr std::array planners{
     planner{planned_by::pcie_ring, "one ring by any route: what ring libraries fall back to",
             plan_pcie_ring, spanning_collectives},
     planner{planned_by::hierarchical_ring, "rings among servers and inside them",
-            detail::plan_pattern<detail::hierarchical_rings>, spanning_collectives},
+            detail::plan_pattern<detail::hierarchical_rings>, spanning_collectives, false, true},
     planner{planned_by::double_tree, "two binary trees in rank order",
             detail::plan_pattern<detail::double_trees>, free_root_collectives},
     planner{planned_by::box_tree, "double binary trees among servers, chains inside",
             detail::plan_pattern<detail::box_trees>, free_root_collectives},
     planner{planned_by::binomial, "binomial trees in rank order",
-            detail::plan_pattern<detail::binomial_trees>, spanning_collectives},
+            detail::plan_pattern<detail::binomial_trees>, spanning_collectives, false, true},
     planner{planned_by::bine, "binomial trees of shorter reach (powers of -2)",
             detail::plan_pattern<detail::butterfly_trees<detail::bine_partner, true>>,
             spanning_collectives},
@@ -129,6 +133,29 @@ inline void require_planned(std::string_view planner, collective_set const& coll
 
 namespace detail {
 
+/// The fastest plan of the simple planners, which takes the place of one by `chosen`.
+[[nodiscard]] inline plan plan_simply(planner const& chosen, topology const& machine,
+                                      plan_request request) {
+  unlimited_scope const whole;
+  if (!has_spanning_trees(request.collective)) return chosen.make(machine, request);
+  std::optional<plan> best;
+  std::string reason;
+  for (auto const& each : planners) {
+    if (!each.is_simple) continue;
+    request.planner = std::string(each.name);
+    try {
+      auto made = each.make(machine, request);
+      if (!best || made.rate > best->rate) best = std::move(made);
+    } catch (planning_error const& why) {
+      reason = why.what();
+    } catch (overflow_error const& why) {
+      reason = why.what();
+    }
+  }
+  if (!best) throw planning_error(reason);
+  return *std::move(best);
+}
+
 /// Plans over all ranks of a machine, by the planner of the request, without its constraints.
 /// Throws: as `make_plan`.
 [[nodiscard]] inline plan plan_unrestricted(topology const& machine, plan_request const& request) {
@@ -141,12 +168,25 @@ namespace detail {
   }
   auto const& chosen = planner_named(request.planner);
   require_planned(chosen.name, chosen.collectives, request);
-  auto result = chosen.make(machine, request);
-  if (!chosen.proves && !result.trees.empty()) {
-    auto const proven = prove_bound(machine, result.collective, result.trees.front().root);
-    result.bound = proven.bound;
-    result.proof = proven.proof;
+  plan result;
+  bool is_proven = chosen.proves;
+  try {
+    budget_scope const most(budget_scope::part(0.9));
+    result = chosen.make(machine, request);
+  } catch (budget_spent const&) {
+    result = plan_simply(chosen, machine, request);
+    is_proven = !has_spanning_trees(request.collective);
   }
+  if (is_proven || result.trees.empty()) return result;
+  proven_bound proven;
+  int const root = result.trees.front().root;
+  try {
+    proven = prove_bound(machine, result.collective, root);
+  } catch (budget_spent const&) {
+    proven = bound_of_parts(machine, result.collective, root);
+  }
+  result.bound = proven.bound;
+  result.proof = std::move(proven.proof);
   return result;
 }
 

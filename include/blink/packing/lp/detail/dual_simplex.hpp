@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/work_budget.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -169,6 +170,7 @@ class dual_simplex {
   /// Exchanges the basic variable of a row with the variable of a column.
   void pivot(std::size_t leaving, std::size_t entering) {
     constexpr double tiny = 1e-13;
+    budget_scope::poll();
     ++pivots_;
     work_ += static_cast<double>(basic_.size()) * static_cast<double>(width_);
     double* const row = &table_[leaving * width_];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/work_budget.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -118,6 +119,7 @@ class simplex_basis {
   /// Removes the member that reaches zero first. Among nearly equal ones, it removes the one with
   /// the largest pivot.
   bool pivot(member entering, double gain) {
+    budget_scope::poll();
     auto const m = right_.size();
     constexpr double tie = 1e-12;
     std::size_t leaving = m;
