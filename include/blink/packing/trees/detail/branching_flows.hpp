@@ -2,12 +2,15 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
@@ -18,6 +21,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// All trees can be finished if and only if a flow condition holds for every vertex y. The trees
 /// that miss y must be able to flow to y together, from the vertices that they have reached. This
 /// is the form of Edmonds' theorem (1973) for branchings that have started.
+///
+/// The paths of a flow into y are remembered, and the next flow into y begins with those that still
+/// fit. From one query to the next little changes, so few paths are searched.
 class branching_flows {
  public:
   branching_flows(arc_list const& graph, std::vector<std::int64_t> const& capacity)
@@ -49,6 +55,10 @@ class branching_flows {
     next_out_.assign(edges, not_listed);
     first_out_.assign(vertices_, -1);
     to_vertex_.resize(vertices_);
+    remembered_.resize(vertices_);
+    undivided_.resize(edges);
+    next_undivided_.resize(vertices_);
+    on_path_.resize(vertices_);
   }
 
   /// Adds a tree that has reached no vertex.
@@ -88,13 +98,16 @@ class branching_flows {
                                       std::int64_t allowed) {
     std::int64_t open = begin_flow(y, without, closed);
     if (open <= allowed) return 0;
+    open -= send_again(y);
+    if (open <= allowed) return 0;
     open -= send_directly(y);
     while (open > allowed) {
       auto const sent = augment(y);
-      if (sent == 0) return open;
+      if (sent == 0) break;
       open -= sent;
     }
-    return 0;
+    remember(y, without);
+    return open > allowed ? open : 0;
   }
 
   /// After a shortage, the vertices that the missing flow cannot leave. `y` is one of them.
@@ -115,6 +128,33 @@ class branching_flows {
   struct hop {
     step kind = step::none;
     int by = 0;  // slot of an edge, or tree
+  };
+
+  /// A part of a flow: from a vertex that a tree has reached, over edges.
+  struct sent_path {
+    std::size_t tree = 0;
+    std::size_t vertex = 0;
+    std::int64_t amount = 0;
+    std::size_t last = 0;  // end of its slots; they begin where those of the path before end
+  };
+  struct path_store {
+    std::vector<sent_path> paths;
+    std::vector<int> slots;
+
+    /// Calls `visit(path, slots)` for each path.
+    template <class Visit>
+    void for_each(Visit const& visit) const {
+      std::size_t first = 0;
+      for (auto const& path : paths) {
+        visit(path, std::span<int const>(slots).subspan(first, path.last - first));
+        first = path.last;
+      }
+    }
+    void add(sent_path path, std::span<int const> over) {
+      slots.insert(slots.end(), over.begin(), over.end());
+      path.last = slots.size();
+      paths.push_back(path);
+    }
   };
 
   // Makes room for more trees in the sets of trees.
@@ -145,7 +185,7 @@ class branching_flows {
       first_out_[static_cast<std::size_t>(tail_[slot])] = -1;
     }
     changed_.clear();
-    work_ += room_.size() + words_ * (1 + into_begin_[y + 1] - into_begin_[y]);
+    work_ += words_ * (1 + into_begin_[y + 1] - into_begin_[y]);
     if (closed >= 0) {
       auto const slot = slot_[static_cast<std::size_t>(closed)];
       residual_[slot] = 0;
@@ -186,6 +226,95 @@ class branching_flows {
     sent += amount;
   }
 
+  /// Sends flow over the paths of former flows into `y`, as far as they fit. Returns the amount.
+  std::int64_t send_again(std::size_t y) {
+    std::int64_t total = 0;
+    auto const& known = remembered_[y];
+    work_ += known.paths.size() + known.slots.size();
+    known.for_each([&](sent_path const& path, std::span<int const> slots) {
+      if ((missing_[path.tree / 64] >> (path.tree % 64) & 1U) == 0) return;
+      auto amount = std::min(path.amount, left_[path.tree]);
+      for (int const slot : slots) {
+        amount = std::min(amount, residual_[static_cast<std::size_t>(slot)]);
+      }
+      if (amount <= 0) return;
+      left_[path.tree] -= amount;
+      for (int const slot : slots) send_over(static_cast<std::size_t>(slot), amount);
+      send_from(path.tree, path.vertex, amount);
+      total += amount;
+    });
+    return total;
+  }
+
+  /// Remembers the paths of the flow into `y`. The former paths of trees that are not in it, or not
+  /// with all that they have to send, are kept too.
+  void remember(std::size_t y, std::size_t without) {
+    path_store now;
+    for (auto const slot : changed_) undivided_[slot] = flow_[slot];
+    std::copy(first_out_.begin(), first_out_.end(), next_undivided_.begin());
+    std::sort(used_.begin(), used_.end());  // some may be there twice
+    used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
+    for (auto const tree : used_) {
+      for (auto const from : at_[tree]) {
+        for (auto left = sent_[tree * vertices_ + from]; left > 0;) {
+          walk(from, y);
+          auto amount = left;
+          for (int const slot : walked_) {
+            amount = std::min(amount, undivided_[static_cast<std::size_t>(slot)]);
+          }
+          for (int const slot : walked_) undivided_[static_cast<std::size_t>(slot)] -= amount;
+          left -= amount;
+          now.add({tree, from, amount, 0}, walked_);
+        }
+      }
+    }
+    remembered_[y].for_each([&](sent_path const& path, std::span<int const> slots) {
+      if (path.tree == without || left_[path.tree] > 0) now.add(path, slots);
+    });
+    work_ += now.paths.size() + now.slots.size();
+    remembered_[y] = std::move(now);
+  }
+
+  /// Walks from a vertex to `y` over edges whose flow is not divided into paths yet. Removes cycles
+  /// from that flow.
+  void walk(std::size_t from, std::size_t y) {
+    walked_.clear();
+    auto const out_of = [&](std::size_t v) {
+      auto& slot = next_undivided_[v];
+      while (undivided_[static_cast<std::size_t>(slot)] == 0) {
+        slot = next_out_[static_cast<std::size_t>(slot)];
+      }
+      return slot;
+    };
+    on_path_[from] = 1;
+    for (auto v = from; v != y;) {
+      auto const slot = out_of(v);
+      auto const to = static_cast<std::size_t>(head_[static_cast<std::size_t>(slot)]);
+      walked_.push_back(slot);
+      v = to;
+      if (on_path_[to] == 0) {
+        on_path_[to] = walked_.size() + 1;
+        continue;
+      }
+      auto const begin = walked_.begin() + static_cast<std::ptrdiff_t>(on_path_[to] - 1);
+      auto around = undivided_[static_cast<std::size_t>(slot)];
+      for (auto at = begin; at != walked_.end(); ++at) {
+        around = std::min(around, undivided_[static_cast<std::size_t>(*at)]);
+      }
+      for (auto at = begin; at != walked_.end(); ++at) {
+        auto const edge = static_cast<std::size_t>(*at);
+        undivided_[edge] -= around;
+        on_path_[static_cast<std::size_t>(head_[edge])] = 0;
+      }
+      walked_.erase(begin, walked_.end());
+      on_path_[to] = walked_.size() + 1;
+    }
+    on_path_[from] = 0;
+    for (int const slot : walked_) {
+      on_path_[static_cast<std::size_t>(head_[static_cast<std::size_t>(slot)])] = 0;
+    }
+  }
+
   /// Sends flow over single edges into `y`. Returns the amount.
   std::int64_t send_directly(std::size_t y) {
     std::int64_t total = 0;
@@ -210,6 +339,7 @@ class branching_flows {
   /// Sends flow over a shortest augmenting path, searched backwards from `y`. Returns 0 if there is
   /// none.
   std::int64_t augment(std::size_t y) {
+    budget_scope::poll();
     std::fill(to_vertex_.begin(), to_vertex_.end(), hop{});
     std::copy(missing_.begin(), missing_.end(), unseen_.begin());
     queue_.assign(1, static_cast<int>(y));
@@ -308,6 +438,12 @@ class branching_flows {
   std::vector<std::size_t> to_tree_;
   std::vector<int> queue_;
   std::size_t work_ = 0;
+
+  std::vector<path_store> remembered_;   // by y
+  std::vector<std::int64_t> undivided_;  // by slot: flow that is in no path yet
+  std::vector<int> next_undivided_;      // by vertex: a place in its list of edges with flow
+  std::vector<std::size_t> on_path_;     // by vertex: its place on the present path, from 1; 0: not
+  std::vector<int> walked_;              // slots of the present path
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/trees/detail/forest_state.hpp>
 
@@ -48,8 +49,10 @@ class height_reduction {
         shapes_.back().into[head(e)] = e;
         room_[static_cast<std::size_t>(e)] -= t.multiplicity;
       }
-      measure(shapes_.back());
     }
+    into_of_all_.resize(n_ * shapes_.size());
+    depth_of_all_.resize(n_ * shapes_.size());
+    for (std::size_t i = 0; i < shapes_.size(); ++i) measure(i);
   }
 
   /// Lowers the trees.
@@ -57,23 +60,12 @@ class height_reduction {
   /// kicks:    number of times that a few random exchanges are made, and undone if they do not help
   /// enough:   no kicks once no tree is higher than this
   /// hopeless: no kicks if a tree is higher than this before them; 0: no such limit
+  /// Ends early if the thread's budget is spent.
   void run(int kicks, int enough, std::mt19937_64& random, int hopeless = 0) {
-    descend();
-    if (hopeless > 0 && height() > hopeless) kicks = 0;
-    auto best = total();
-    for (int kick = 0; kick < kicks && shapes_.size() > 1 && height() > enough; ++kick) {
-      undo_.clear();
-      keep_ = true;
-      kept_room_ = room_;
-      constexpr int exchanges = 5;
-      for (int k = 0; k < exchanges; ++k) disturb(random);
-      descend();
-      keep_ = false;
-      if (auto const now = total(); now <= best) {
-        best = now;
-      } else {
-        take_back();
-      }
+    try {
+      lower(kicks, enough, random, hopeless);
+    } catch (budget_spent const&) {
+      if (keep_) take_back();
     }
     write_back();
   }
@@ -92,12 +84,33 @@ class height_reduction {
     std::size_t tree, vertex;
     int edge;
   };
+  enum class outcome : std::uint8_t { done, no_gain, no_room };
 
   [[nodiscard]] std::size_t tail(int e) const {
     return static_cast<std::size_t>(graph_.arcs[static_cast<std::size_t>(e)].tail);
   }
   [[nodiscard]] std::size_t head(int e) const {
     return static_cast<std::size_t>(graph_.arcs[static_cast<std::size_t>(e)].head);
+  }
+
+  void lower(int kicks, int enough, std::mt19937_64& random, int hopeless) {
+    descend();
+    if (hopeless > 0 && height() > hopeless) kicks = 0;
+    auto best = total();
+    for (int kick = 0; kick < kicks && shapes_.size() > 1 && height() > enough; ++kick) {
+      undo_.clear();
+      keep_ = true;
+      kept_room_ = room_;
+      constexpr int exchanges = 5;
+      for (int k = 0; k < exchanges; ++k) disturb(random);
+      descend();
+      keep_ = false;
+      if (auto const now = total(); now <= best) {
+        best = now;
+      } else {
+        take_back();
+      }
+    }
   }
 
   /// Exchanges an edge on the path to a deepest vertex with any other tree.
@@ -110,7 +123,7 @@ class height_reduction {
     while (s.depth[v] < highest) v = (v + 1) % n_;
     for (auto up = random() % static_cast<unsigned>(highest); up > 0; --up) v = tail(s.into[v]);
     auto const j = random() % shapes_.size();
-    if (i != j) exchange(i, j, v, true);
+    if (i != j) (void)exchange(i, j, v, true);
   }
 
   void take_back() {
@@ -118,8 +131,8 @@ class height_reduction {
       shapes_[u->tree].into[u->vertex] = u->edge;
       shapes_[u->tree].height = -1;  // to be measured
     }
-    for (auto& s : shapes_) {
-      if (s.height < 0) measure(s);
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      if (shapes_[i].height < 0) measure(i);
     }
     room_ = kept_room_;
   }
@@ -166,7 +179,8 @@ class height_reduction {
   }
 
   /// Computes depths, height and sums from the entering edges.
-  void measure(shape& s) {
+  void measure(std::size_t i) {
+    auto& s = shapes_[i];
     std::fill(s.depth.begin(), s.depth.end(), -1);
     s.depth[static_cast<std::size_t>(s.root)] = 0;
     s.height = 0;
@@ -185,7 +199,11 @@ class height_reduction {
       }
       s.height = std::max(s.height, depth);
     }
-    for (std::size_t v = 0; v < n_; ++v) s.below[v] = power_[static_cast<std::size_t>(s.depth[v])];
+    for (std::size_t v = 0; v < n_; ++v) {
+      s.below[v] = power_[static_cast<std::size_t>(s.depth[v])];
+      into_of_all_[v * shapes_.size() + i] = s.into[v];
+      depth_of_all_[v * shapes_.size() + i] = s.depth[v];
+    }
     s.sum = 0;
     while (known > 0) {
       auto const v = order_[--known];
@@ -195,17 +213,52 @@ class height_reduction {
   }
 
   /// Repeats until no exchange and no other edge lowers the sum.
+  ///
+  /// Two trees that did not change since they were last compared are not compared again, unless
+  /// only room was missing then.
   void descend() {
-    for (bool changed = true; changed;) {
+    auto const count = shapes_.size();
+    changed_at_.assign(count, changes_);
+    std::vector<std::vector<std::size_t>> blocked(count);  // later trees, by tree
+    std::vector<std::size_t> compared_at(count, 0);        // by tree: at the last pass
+    std::vector<std::size_t> others, now_blocked;
+    bool is_first = true;
+    for (bool changed = true; changed; is_first = false) {
       changed = false;
-      for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      for (std::size_t i = 0; i < count; ++i) {
+        auto const begin = changes_;
+        auto known = changes_ + 1;  // the others are to be found
+        now_blocked.clear();
         for (std::size_t v = 0; v < n_; ++v) {
+          budget_scope::poll();
           if (shapes_[i].into[v] < 0) continue;
           changed = enter_elsewhere(i, v) || changed;
-          for (std::size_t j = i + 1; j < shapes_.size(); ++j) {
-            changed = exchange(i, j, v, false) || changed;
+          if (known != changes_) {
+            known = changes_;
+            others.clear();
+            for (std::size_t j = i + 1; j < count; ++j) {
+              if (is_first || std::max(changed_at_[i], changed_at_[j]) > compared_at[i] ||
+                  std::binary_search(blocked[i].begin(), blocked[i].end(), j)) {
+                others.push_back(j);
+              }
+            }
+          }
+          // An exchange changes trees, so that more of the others are to be compared.
+          for (std::size_t k = 0; k < others.size(); ++k) {
+            auto const j = others[k];
+            if (gains_nothing(i, j, v)) continue;
+            auto const made = exchange(i, j, v, false);
+            if (made == outcome::no_room) now_blocked.push_back(j);
+            if (made != outcome::done) continue;
+            changed = true;
+            others.resize(k + 1);
+            for (std::size_t next = j + 1; next < count; ++next) others.push_back(next);
           }
         }
+        std::sort(now_blocked.begin(), now_blocked.end());
+        now_blocked.erase(std::unique(now_blocked.begin(), now_blocked.end()), now_blocked.end());
+        blocked[i] = now_blocked;
+        compared_at[i] = begin;
       }
     }
   }
@@ -230,7 +283,8 @@ class height_reduction {
     room_[static_cast<std::size_t>(s.into[v])] += s.multiplicity;
     room_[static_cast<std::size_t>(edge)] -= s.multiplicity;
     s.into[v] = edge;
-    measure(s);
+    measure(i);
+    changed_at_[i] = ++changes_;
   }
 
   bool enter_elsewhere(std::size_t i, std::size_t v) {
@@ -244,30 +298,46 @@ class height_reduction {
     return false;
   }
 
-  bool exchange(std::size_t i, std::size_t j, std::size_t v, bool at_any_cost) {
+  /// True if an exchange would move v up in neither tree, or has nothing to exchange.
+  [[nodiscard]] bool gains_nothing(std::size_t i, std::size_t j, std::size_t v) const {
+    auto const& a = shapes_[i];
+    auto const count = shapes_.size();
+    int const in_a = a.into[v];
+    int const in_b = into_of_all_[v * count + j];
+    if (in_b < 0 || in_a == in_b) return true;
+    return a.depth[tail(in_b)] + 1 >= a.depth[v] &&
+           depth_of_all_[tail(in_a) * count + j] + 1 >= depth_of_all_[v * count + j];
+  }
+
+  /// Exchanges the edges by which two trees enter v.
+  outcome exchange(std::size_t i, std::size_t j, std::size_t v, bool at_any_cost) {
     auto const& a = shapes_[i];
     auto const& b = shapes_[j];
     int const in_a = a.into[v];
     int const in_b = b.into[v];
-    if (in_a < 0 || in_b < 0 || in_a == in_b) return false;
-    if (!at_any_cost && growth(a, in_b, v) + growth(b, in_a, v) >= 0) return false;
+    if (in_a < 0 || in_b < 0 || in_a == in_b) return outcome::no_gain;
+    if (!at_any_cost && growth(a, in_b, v) + growth(b, in_a, v) >= 0) return outcome::no_gain;
     auto const more = b.multiplicity - a.multiplicity;  // more load on in_a
     if (room_[static_cast<std::size_t>(in_a)] < more ||
         room_[static_cast<std::size_t>(in_b)] < -more) {
-      return false;
+      return outcome::no_room;
     }
-    if (closes_cycle(a, in_b, v) || closes_cycle(b, in_a, v)) return false;
+    if (closes_cycle(a, in_b, v) || closes_cycle(b, in_a, v)) return outcome::no_gain;
     enter(i, v, in_b);
     enter(j, v, in_a);
-    return true;
+    return outcome::done;
   }
 
   arc_list const& graph_;
   std::vector<growing_tree>& trees_;
   std::vector<std::int64_t> room_, kept_room_;  // by edge
   std::size_t n_;
-  std::vector<double> power_;               // 8^depth
-  std::vector<shape> shapes_;               // by tree
+  std::vector<double> power_;  // 8^depth
+  std::vector<shape> shapes_;  // by tree
+  // The same by vertex, then by tree, so that a comparison with all trees reads them in a row.
+  std::vector<int> into_of_all_, depth_of_all_;
+  std::vector<std::size_t> changed_at_;     // by tree: number of its last change
+  std::size_t changes_ = 0;                 // so far
   std::vector<std::vector<int>> entering_;  // by vertex: all edges that enter it
   std::vector<change> undo_;
   bool keep_ = false;
