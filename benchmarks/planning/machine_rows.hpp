@@ -72,6 +72,39 @@ inline topology with_slow_links(topology machine, std::size_t count, unsigned se
   return machine;
 }
 
+/// DGX-A100 servers with 3 % of their NICs at a quarter, a half or three quarters.
+inline topology with_slow_nics(int servers) {
+  auto machine = machines::dgx_a100(servers);
+  std::vector<std::pair<int, int>> nics;
+  for (auto const& l : machine.links) {
+    if (l.kind == link_kind::network && l.tail < l.head) nics.emplace_back(l.tail, l.head);
+  }
+  std::mt19937 random(7);
+  std::shuffle(nics.begin(), nics.end(), random);
+  nics.resize(std::max<std::size_t>(1, nics.size() * 3 / 100));
+  machine.steps_per_unit *= 4;  // so that quarters are whole
+  for (auto& l : machine.links) l.capacity *= 4;
+  for (auto const& nic : nics) {
+    auto const quarters = static_cast<std::int64_t>(1 + random() % 3);
+    for (auto& l : machine.links) {
+      if (std::pair<int, int>(std::minmax(l.tail, l.head)) == nic)
+        l.capacity = l.capacity / 4 * quarters;
+    }
+  }
+  machine.name += ", 3 % slow NICs";
+  return machine;
+}
+
+/// A square torus without the link between the first two ranks.
+inline topology broken_torus(int side) {
+  auto machine = machines::torus({side, side});
+  std::erase_if(machine.links, [](blink::link const& l) {
+    return std::min(l.tail, l.head) == 0 && std::max(l.tail, l.head) == 1;
+  });
+  machine.name += ", one link lost";
+  return machine;
+}
+
 /// DGX-H100 servers behind one network, without the NIC of rank 0.
 inline topology with_lost_nic(int servers) {
   auto machine = machines::dgx_h100(servers);
@@ -135,8 +168,10 @@ inline std::vector<machine_row> machine_rows() {
     if (kind == collective::all_reduce) {
       for (int const servers : {8, 16, 32, 64}) add("one NIC lost", with_lost_nic(servers), kind);
     }
+    for (int const servers : {8, 16, 32}) add("3 % slow NICs", with_slow_nics(servers), kind);
     for (int const side : {4, 6, 8, 10, 12})
       add("square tori", machines::torus({side, side}), kind);
+    for (int const side : {8, 12, 16}) add("one link of a torus lost", broken_torus(side), kind);
   }
   for (unsigned const ranks : {8U, 16U, 32U, 64U}) {
     for (auto const kind :

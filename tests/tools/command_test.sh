@@ -140,6 +140,11 @@ done
 sed 's/"reduce": *\[/"reduce": [[1, 0, [1, 0]], /' new_part.json >twice.json
 refused "repair of an unsound plan" "the old plan is not sound: tree 0: reduce edge" "$blink" plan after.json --repair twice.json
 refused "repair of no plan" "malformed JSON" "$blink" plan dgx1v --repair "$data/dgx1v.xml"
+ok "a plan in no time" "because the budget was spent" "$blink" plan dgx_a100:4 --time 0.000001
+ok "repair in no time" "sound" sh -c "'$blink' plan dgx1v --ranks 0-6 --repair old.json --time 0.000001 --out hasty.json && '$blink' check dgx1v hasty.json"
+refused "no time" "--time: found '0', expected a positive number" "$blink" plan dgx1v --time 0
+refused "no memory" "--memory 0: expected more than 0 bytes" "$blink" plan dgx1v --memory 0
+refused "hints in no time" "the budget was spent before" "$blink" plan dgx1v --max-trees 3 --time 0.000001
 refused "repair and hints" "--repair and hints contradict" "$blink" plan dgx1v --repair old.json --max-trees 9
 refused "repair and sizes" "--repair and --sizes contradict" "$blink" plan dgx1v --repair old.json --sizes 8:1K
 refused "sizes and hints" "--sizes and hints contradict" "$blink" plan dgx1v --sizes 8:1K --max-height 2

@@ -62,11 +62,13 @@ class budget_scope {
 
   /// The part `share` of what is left here, so that the rest remains for what follows. Without a
   /// scope: no limit.
-  [[nodiscard]] static work_budget part(double share) {
+  [[nodiscard]] static work_budget part(double share) { return part(share, share); }
+  /// The same with shares of time and of memory.
+  [[nodiscard]] static work_budget part(double of_time, double of_memory) {
     auto const* const here = innermost();
     if (here == nullptr) return {};
-    return {share * std::max(0.0, (here->until_ - now()).count()),
-            share * std::max(0.0, here->most_bytes_ - memory_of_process())};
+    return {of_time * std::max(0.0, (here->until_ - now()).count()),
+            of_memory * std::max(0.0, here->most_bytes_ - memory_of_process())};
   }
   /// Throws budget_spent if this thread's budget is spent. A look takes well below a microsecond.
   static void poll() {

@@ -118,10 +118,12 @@ template <tree_oracle Oracle, class Capacities>
   std::vector<double> weights;
 
   result.stopped_because = packing_stop::iteration_limit;
-  std::optional<detail::budget_scope> most(detail::budget_scope::part(0.8));
+  // Work after the search copies the trees.
+  std::optional<detail::budget_scope> most(detail::budget_scope::part(0.8, 0.4));
   while (result.iterations < options.max_iterations) {
     std::span<int const> tree;
     try {
+      detail::budget_scope::poll();
       tree = cheapest_tree(std::span<double const>(price));
     } catch (detail::budget_spent const&) {
       if (result.iterations == 0) throw;

@@ -77,8 +77,8 @@ struct thread_share {
       at += step;
       return *this;
     }
-    [[nodiscard]] BLINK_HOST_DEVICE constexpr bool operator!=(std::uint32_t count) const {
-      return at < count;
+    [[nodiscard]] BLINK_HOST_DEVICE constexpr bool operator!=(std::uint32_t end) const {
+      return at < end;
     }
   };
   std::uint32_t first;

@@ -75,8 +75,8 @@ class joint_columns {
     auto pair =
         problem_.is_symmetric ? undirected_tree(prices, column) : nearly_cheapest(prices, column);
     std::ranges::sort(column);
-    auto const at = known_.emplace(std::move(column), std::move(pair)).first;
-    return at->first;
+    column.shrink_to_fit();
+    return known_.try_emplace(std::move(column), pair).first->first;
   }
 
   /// Forgets the last prices, so that the next ones may be lower.
@@ -88,14 +88,43 @@ class joint_columns {
   /// A lower bound of the cost of every pair by the prices of the last call.
   [[nodiscard]] double least_cost() const { return least_cost_; }
 
-  [[nodiscard]] column_pair const& pair_of(packing_column const& column) const {
-    return known_.at(column);
+  [[nodiscard]] column_pair pair_of(packing_column const& column) const {
+    auto const& stored = known_.at(column);
+    column_pair pair{stored.root, {}, {}};
+    for (std::size_t i = 0; i < stored.routes.size();) {
+      auto const length = static_cast<std::size_t>(stored.routes[i]);
+      auto const first = stored.routes.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+      auto& to = pair.in.size() < stored.in_count ? pair.in : pair.out;
+      to.emplace_back(first, first + static_cast<std::ptrdiff_t>(length));
+      i += 1 + length;
+    }
+    return pair;
   }
 
  private:
   static constexpr std::size_t no_edge = static_cast<std::size_t>(-1);
   static constexpr double tolerance = 0.003;  ///< relative to the cost of the cheapest pair
 
+  /// A pair in one array, because a search finds tens of thousands.
+  struct stored_pair {
+    int root;
+    std::size_t in_count;
+    std::vector<int> routes;  ///< of `in`, then of `out`: for each its length and its vertices
+
+    explicit stored_pair(column_pair const& pair) : root(pair.root), in_count(pair.in.size()) {
+      std::size_t size = 0;
+      for (auto const* paths : {&pair.in, &pair.out}) {
+        for (auto const& path : *paths) size += 1 + path.size();
+      }
+      routes.reserve(size);
+      for (auto const* paths : {&pair.in, &pair.out}) {
+        for (auto const& path : *paths) {
+          routes.push_back(static_cast<int>(path.size()));
+          routes.insert(routes.end(), path.begin(), path.end());
+        }
+      }
+    }
+  };
   struct cheapest_routes {
     std::vector<double> distance;      ///< by vertex
     std::vector<int> source;           ///< the nearest source, by vertex
@@ -254,7 +283,7 @@ class joint_columns {
   std::vector<std::vector<std::size_t>> leaving_;  // edges by tail
   std::vector<int> ranks_;                         // vertices
   std::vector<int> number_;                        // number of a rank, by vertex
-  std::map<packing_column, column_pair> known_;
+  std::map<packing_column, stored_pair> known_;
   double least_cost_ = 0;
   // Not used in a symmetric problem:
   arc_list routes_;                                                  // between numbers of ranks

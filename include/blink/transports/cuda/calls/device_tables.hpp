@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -195,11 +194,12 @@ class device_tables {
   template <class Tasks>
   [[nodiscard]] static std::vector<std::size_t> order_of(connection_tables const& tables,
                                                          Tasks const& tasks, std::size_t list) {
-    std::vector<std::size_t> order(tasks.count);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_partition(order.begin(), order.end(), [&](std::size_t index) {
-      return moves(tables, tasks.first[index], list);
-    });
+    std::vector<std::size_t> order;
+    for (bool const moving : {true, false}) {
+      for (std::size_t index = 0; index < tasks.count; ++index) {
+        if (moves(tables, tasks.first[index], list) == moving) order.push_back(index);
+      }
+    }
     return order;
   }
 
