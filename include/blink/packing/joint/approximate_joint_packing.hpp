@@ -19,16 +19,54 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// An oracle that draws some columns of a packing at random by weight and takes the cheapest.
+class drawn_columns {
+ public:
+  drawn_columns(packing_solution const& packing, std::uint64_t seed)
+      : packing_(packing), random_(seed) {
+    double sum = 0;
+    for (auto const& t : packing.trees) up_to_.push_back(sum += t.weight);
+  }
+  /// The position of a column.
+  [[nodiscard]] std::size_t draw() {
+    double const at = static_cast<double>(random_() >> 11) * 0x1p-53 * up_to_.back();
+    return static_cast<std::size_t>(std::upper_bound(up_to_.begin(), up_to_.end() - 1, at) -
+                                    up_to_.begin());
+  }
+  std::span<int const> operator()(std::span<double const> prices) {
+    constexpr int candidates = 32;
+    std::span<int const> best;
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < candidates; ++i) {
+      auto const& rows = packing_.trees[draw()].edges;
+      double cost = 0;
+      for (int const row : rows) cost += prices[static_cast<std::size_t>(row)];
+      if (cost >= least) continue;
+      least = cost;
+      best = rows;
+    }
+    return best;
+  }
+
+ private:
+  packing_solution const& packing_;
+  std::mt19937_64 random_;
+  std::vector<double> up_to_;  // sums of the weights
+};
+
 /// Packs some columns of a packing again, drawn at random by weight. There is at most one for each
 /// row in the result, because a basis has no more. Returns the same packing if that would lose more
-/// than `most_lost` of its rate.
+/// than `most_lost` of its rate. If the thread's budget does not suffice, multiplicative weights
+/// choose at most two for each row, which loses more.
 ///
 /// capacity: by row
 /// seed:     of the random draw
@@ -41,16 +79,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   std::vector<weighted_column> result;
   for (auto const& t : packing.trees) result.push_back({{}, t.weight, t.edges});
   if (result.size() <= capacity.size()) return result;
-  std::mt19937_64 random(seed);
-  std::vector<double> up_to;
-  double sum = 0;
-  for (auto const& t : packing.trees) up_to.push_back(sum += t.weight);
+  drawn_columns columns(packing, seed);
   std::vector<bool> drawn(result.size(), false);
-  for (std::size_t i = 0; i < drawn_per_row * capacity.size(); ++i) {
-    double const at = static_cast<double>(random() >> 11) * 0x1p-53 * sum;
-    auto const place = std::upper_bound(up_to.begin(), up_to.end() - 1, at) - up_to.begin();
-    drawn[static_cast<std::size_t>(place)] = true;
-  }
+  for (std::size_t i = 0; i < drawn_per_row * capacity.size(); ++i) drawn[columns.draw()] = true;
   std::vector<packing_column> pool;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     if (drawn[i]) pool.push_back(packing.trees[i].edges);
@@ -62,7 +93,14 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     budget_scope const half(budget_scope::part(0.5));
     solution = simplex(capacity, listed_columns{pool}, search);
   } catch (budget_spent const&) {
-    return result;
+    unlimited_scope const whole;
+    multiplicative_weights_options few;
+    few.max_iterations = 2 * capacity.size();
+    std::vector<weighted_column> chosen;
+    for (auto& t : multiplicative_weights(columns, capacity, few).trees) {
+      chosen.push_back({{}, t.weight, std::move(t.edges)});
+    }
+    return chosen;
   }
   double rate = 0;
   for (auto const& c : solution.columns) rate += c.approximate_weight;
