@@ -69,11 +69,15 @@ void show_frontier(topology const& machine, plan_request const& request, int mos
     throw input_error("--frontier: is for all_gather and reduce_scatter, not for " +
                       std::string(to_text(request.collective)));
   }
-  auto const bound = prove_bound(machine, request.collective, 0).bound;
+  auto const bound = within_budget(request.budget, "the bound", [&] {
+    return prove_bound(machine, request.collective, 0).bound;
+  });
   std::printf("%s on %s, bound %s\n\n  %14s %20s %11s\n",
               std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
               in_words(bound, machine.unit).c_str(), "trees per root", "rate", "rate/bound");
-  for (auto const& point : tree_count_frontier(machine, request, most)) {
+  auto const points = within_budget(request.budget, "the frontier",
+                                    [&] { return tree_count_frontier(machine, request, most); });
+  for (auto const& point : points) {
     std::printf("  %14lld %20s %10.1f%%\n", static_cast<long long>(point.trees_per_root),
                 point.rate.to_text().c_str(), 100 * (point.rate / bound).to_double());
   }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -125,5 +126,21 @@ class unlimited_scope {
 };
 
 }  // namespace detail
+
+/// Calls `make()` with a budget and returns what it returns.
+///
+/// Throws: input_error for a budget of nothing; planning_error if the budget is spent before `make`
+///         has a result, with `what` for what is missing then; what `make` throws.
+template <class Make>
+decltype(auto) within_budget(work_budget const& budget, char const* what, Make&& make) {
+  budget.validate();
+  detail::budget_scope const scope(budget);
+  try {
+    return make();
+  } catch (detail::budget_spent const&) {
+    throw planning_error(std::string("the budget was spent before there was ") + what +
+                         ", expected more seconds or bytes");
+  }
+}
 
 }}  // namespace blink::BLINK_ABI

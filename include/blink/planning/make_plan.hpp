@@ -2,7 +2,6 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/core/error.hpp>
 #include <blink/core/work_budget.hpp>
 #include <blink/planning/constraints/restricted_plan.hpp>
 #include <blink/planning/plan/plan.hpp>
@@ -19,22 +18,13 @@ namespace blink { inline namespace BLINK_ABI {
 ///          planner, so rate / bound is the quality of the plan.
 /// Throws:  input_error for an unknown planner, a root that is not a rank, or an invalid machine;
 ///          planning_error with the reason if the planner finds no plan.
-///          With constraints also as `make_restricted_plan`, and planning_error if the budget is
-///          spent before a plan is found.
+///          With constraints also as `make_restricted_plan`.
 [[nodiscard]] inline plan make_plan(topology const& machine, plan_request const& request) {
-  request.budget.validate();
-  detail::budget_scope const scope(request.budget);
-  if (!request.constraints.empty()) {
-    try {
-      return make_restricted_plan(machine, request).plan;
-    } catch (detail::budget_spent const&) {
-      throw planning_error(
-          "the budget was spent before there was a plan with these constraints, expected a larger "
-          "budget or fewer constraints");
-    }
-  }
-  validate(machine);
-  return detail::plan_unrestricted(machine, request);
+  if (!request.constraints.empty()) return make_restricted_plan(machine, request).plan;
+  return within_budget(request.budget, "a plan", [&] {
+    validate(machine);
+    return detail::plan_unrestricted(machine, request);
+  });
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/core/work_budget.hpp>
 #include <blink/planning/constraints/detail/shaped_candidates.hpp>
 #include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/constraints/restricted_machine.hpp>
@@ -148,30 +149,9 @@ namespace detail {
   return free;  // its bound and proof hold for every plan from that root
 }
 
-}  // namespace detail
-
-/// Plans as `make_plan` within the constraints of the request, and reports the cost of each
-/// constraint.
-///
-/// Forbidden links and forwarding ranks change the machine. The plan is as good as without
-/// constraints on that machine. Plans with shares or with k trees for each root are optimal. Plans
-/// with a weight unit are optimal for all collectives but all_reduce, if heights do not matter.
-///
-/// max_height: a linear program over trees of that height gives the best rate, proven for up to
-///             `shallow_arborescences_exact` ranks.
-/// max_trees, and all other combinations: the plan is the best that a search finds. The restriction
-///             costs at most the difference between the plan's rate and `bound`.
-///
-/// Source: column generation over trees: F. Barahona, "Packing spanning trees", Math. of Operations
-///         Research 20, 1995; few trees by relaxation: Wang et al., "Blink", MLSys 2020.
-/// Time:   milliseconds to a second for 8 ranks.
-/// Post:   the plan passes `check_plan` on `machine` and names its forwarding ranks, forbidden
-///         links and shares. Its bound is the one without restrictions on the shape of trees.
-/// Throws: input_error for constraints that contradict each other, the request or the machine, and
-///         for limits on trees or shares with another planner than `exact`;
-///         planning_error if no plan was found.
-[[nodiscard]] inline restricted_plan make_restricted_plan(topology const& machine,
-                                                          plan_request const& request) {
+/// The body of `make_restricted_plan`, without its budget.
+[[nodiscard]] inline restricted_plan plan_restricted(topology const& machine,
+                                                     plan_request const& request) {
   validate(machine);
   auto const& options = request.constraints;
   auto const given = restricted_machine(machine, request);
@@ -247,6 +227,34 @@ namespace detail {
   }
   result.plan = std::move(p);
   return result;
+}
+
+}  // namespace detail
+
+/// Plans as `make_plan` within the constraints of the request, and reports the cost of each
+/// constraint.
+///
+/// Forbidden links and forwarding ranks change the machine. The plan is as good as without
+/// constraints on that machine. Plans with shares or with k trees for each root are optimal. Plans
+/// with a weight unit are optimal for all collectives but all_reduce, if heights do not matter.
+///
+/// max_height: a linear program over trees of that height gives the best rate, proven for up to
+///             `shallow_arborescences_exact` ranks.
+/// max_trees, and all other combinations: the plan is the best that a search finds. The restriction
+///             costs at most the difference between the plan's rate and `bound`.
+///
+/// Source: column generation over trees: F. Barahona, "Packing spanning trees", Math. of Operations
+///         Research 20, 1995; few trees by relaxation: Wang et al., "Blink", MLSys 2020.
+/// Time:   milliseconds to a second for 8 ranks.
+/// Post:   the plan passes `check_plan` on `machine` and names its forwarding ranks, forbidden
+///         links and shares. Its bound is the one without restrictions on the shape of trees.
+/// Throws: input_error for constraints that contradict each other, the request or the machine, and
+///         for limits on trees or shares with another planner than `exact`;
+///         planning_error if no plan was found, or the budget is spent before.
+[[nodiscard]] inline restricted_plan make_restricted_plan(topology const& machine,
+                                                          plan_request const& request) {
+  return within_budget(request.budget, "a plan with these constraints",
+                       [&] { return detail::plan_restricted(machine, request); });
 }
 
 }}  // namespace blink::BLINK_ABI
