@@ -221,19 +221,18 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
   return result;
 }
 
+/// asked: the planner that was asked for
 void print_plan(topology const& machine, plan_and_report const& planned, bool all,
-                std::string const& other_links = {}, std::string const& asked = {}) {
+                std::string const& asked, std::string const& other_links = {}) {
   auto const& p = planned.plan;
   std::printf("collective   %s over %zu ranks: %s\n", std::string(to_text(p.collective)).c_str(),
               p.ranks.size(), in_words(p.ranks).c_str());
   std::printf("machine      %s%s\n", machine.name.c_str(),
               p.links.empty() ? "" : (", links: " + p.links + " only").c_str());
   if (!other_links.empty()) std::printf("             %s\n", other_links.c_str());
-  bool const is_simple = std::ranges::any_of(planners, [&](planner const& each) {
-    return each.is_simple && each.name == p.planner && p.planner != asked;
-  });
+  bool const is_instead = is_substitute(p, asked);
   std::printf("planner      %s%s\n", p.planner.c_str(),
-              is_simple ? ", because the budget was spent (--time, --memory)" : "");
+              is_instead ? ", because the budget was spent (--time, --memory)" : "");
   if (p.trees.empty()) {
     std::printf("%s: nothing to move\n", p.ranks.size() == 1 ? "one rank" : "all stay");
     return;
@@ -270,9 +269,7 @@ void print_comparison(allocation const& place, plan const& chosen, work_budget c
     request.budget = budget;
     try {
       auto const p = name == chosen.planner ? chosen : checked_plan(place, request).plan;
-      if (p.planner != name && name != planned_by::exact) {
-        throw planning_error("spent the budget (--time, --memory)");
-      }
+      if (is_substitute(p, name)) throw planning_error("spent the budget (--time, --memory)");
       auto const gain = (chosen.rate / p.rate).to_double();
       std::printf("  %-26s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
                   p.bound > rational(0) ? 100 * (p.rate / p.bound).to_double() : 0, p.trees.size(),
@@ -338,7 +335,8 @@ void run_plan(plan_arguments const& options) {
   if (!options.repair.empty()) {
     auto const again =
         show_repair(options.machine, options.ranks, options.repair, options.budget());
-    print_plan(again.place.machine, again.planned, options.all);
+    auto const& p = again.planned.plan;
+    print_plan(again.place.machine, again.planned, options.all, p.planner);
     return write_outputs(again.place.machine, again.planned.plan, options);
   }
   plan_request request;
@@ -360,7 +358,7 @@ void run_plan(plan_arguments const& options) {
   auto const made = hinted ? kinds_of_links{place, plan_with_hints(place, request), {}}
                            : plan_on_kinds(std::move(place), request, options);
   auto const& p = made.planned.plan;
-  print_plan(made.place.machine, made.planned, options.all, made.other, request.planner);
+  print_plan(made.place.machine, made.planned, options.all, request.planner, made.other);
   bool const has_baselines = has_spanning_trees(p.collective);
   if (!p.trees.empty() && has_baselines && !hinted) {
     print_comparison(made.place, p, request.budget, options.compare);

@@ -2,6 +2,7 @@
 // Plans whose budget of time or memory is spent: sound, never missing, with a bound that holds.
 #include <blink/core/work_budget.hpp>
 #include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/choose_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/repair_plan.hpp>
 #include <blink/topology/machines.hpp>
@@ -12,9 +13,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <map>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -135,6 +140,30 @@ TEST(bound_of_parts, holds_and_passes_the_checker) {
       EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "") << each.name;
     }
   }
+}
+
+TEST(budget_scope, memory_that_grows_beyond_the_budget_is_noticed) {
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  detail::budget_scope const scope(work_budget{1e9, bytes / 4.0});
+  detail::budget_scope::poll();
+  std::vector<char> const memory(bytes, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // memory is looked at now and then
+  EXPECT_THROW(detail::budget_scope::poll(), detail::budget_spent);
+  EXPECT_EQ(memory.back(), 1);
+}
+
+TEST(plan_budget, planners_whose_budget_is_spent_are_named) {
+  plan_request request{collective::all_reduce};
+  request.budget = no_time;
+  auto const found = all_plans(machines::dgx_a100(3), request);
+  std::map<std::string, std::string> const refused(found.refused.begin(), found.refused.end());
+  for (auto const* name : {planned_by::exact, planned_by::approximate}) {
+    EXPECT_EQ(refused.at(name), "its budget was spent");
+  }
+  std::set<std::string> names;
+  for (auto const& each : found.plans) names.insert(each.plan.planner);
+  EXPECT_EQ(names.size(), found.plans.size());
+  EXPECT_TRUE(names.contains(planned_by::binomial));
 }
 
 TEST(budget_scope, an_inner_scope_ends_no_later_than_those_around_it) {

@@ -56,14 +56,6 @@
 #define BLINK_COLD
 #endif
 
-/// A condition that host compilers may assume, to avoid warnings about impossible cases. Device
-/// compilers do not get it because it changes the code that they generate.
-#if defined(__GNUC__) && !BLINK_DEVICE_PASS
-#define BLINK_HOST_ASSUME(condition) ((condition) ? void() : __builtin_unreachable())
-#else
-#define BLINK_HOST_ASSUME(condition) void()
-#endif
-
 /// Asserts that the iterations of the next loop are independent, even where they seem to depend on
 /// each other. clang checks this at run time. With a pragma, it would warn users about each loop
 /// that it cannot vectorize because of its reducer.

@@ -86,6 +86,7 @@ struct plan_candidates {
     request.planner = std::string(name);
     try {
       auto p = make_plan(machine, request);
+      if (is_substitute(p, name)) throw planning_error("its budget was spent");
       if (!p.trees.empty() && has_one_root(request.collective)) {
         request.root = p.trees.front().root;
       }

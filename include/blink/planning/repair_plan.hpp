@@ -215,13 +215,13 @@ inline void expect_sound(plan p) {
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old,
                                                work_budget const& budget = {}) {
   budget.validate();
-  detail::budget_scope const scope(budget);
   validate(machine);
   if (!has_spanning_trees(old.collective)) {
     throw input_error("repair: expected a plan of spanning trees, found " +
                       std::string(to_text(old.collective)));
   }
   detail::expect_sound(old);
+  detail::budget_scope const scope(budget);
   auto const whole = machine;
   std::erase_if(machine.links, [&](link const& l) {
     return std::ranges::count(old.forbidden_links,

@@ -230,14 +230,13 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
     auto const rounds =
         std::min(options.descent_rounds, static_cast<std::size_t>(options.descent_work / work) + 1);
     constexpr std::size_t few_rounds = 500;
-    bool in_time = true;
     try {
       descent.run(rounds < few_rounds ? 5 * options.gap : options.gap, rounds);
     } catch (budget_spent const&) {
-      in_time = false;
+      offer_descent(problem, descent, race);
+      throw;
     }
     offer_descent(problem, descent, race);
-    if (!in_time) throw budget_spent{};
   };
   auto const rows = edges + problem.sources.size();
   bool const small = pairs <= options.few_pairs;

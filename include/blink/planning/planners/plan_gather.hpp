@@ -57,16 +57,13 @@ namespace blink { inline namespace BLINK_ABI {
     std::vector<int> others;
     std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(others),
                  [&](int rank) { return rank != candidate; });
+    std::optional<detail::unlimited_scope> whole;
+    if (!best) whole.emplace();  // one root in any case
     scatter_flow_result found;
-    if (best) {
-      try {
-        found = scatter_flow(graph, capacity, candidate, others);
-      } catch (detail::budget_spent const&) {
-        break;
-      }
-    } else {
-      detail::unlimited_scope const whole;
+    try {
       found = scatter_flow(graph, capacity, candidate, others);
+    } catch (detail::budget_spent const&) {
+      break;
     }
     if (best && found.rate_per_sink <= best->rate_per_sink) continue;
     best = std::move(found);

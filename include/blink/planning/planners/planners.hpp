@@ -118,6 +118,11 @@ inline constexpr auto planner_names = [] {
   throw input_error("unknown planner '" + std::string(name) + "', expected one of " + known);
 }
 
+/// True if a simple planner made the plan in place of `asked`, whose budget was spent.
+[[nodiscard]] inline bool is_substitute(plan const& made, std::string_view asked) {
+  return made.planner != asked && planner_named(made.planner).is_simple;
+}
+
 /// Throws: planning_error that names the planner's collectives, if the request is for another one.
 inline void require_planned(std::string_view planner, collective_set const& collectives,
                             plan_request const& request) {

@@ -52,6 +52,20 @@ struct proven_bound {
   certificate proof;
 };
 
+namespace detail {
+
+/// Converts a bound of a forward collective on the reversed machine into that of its reversed
+/// collective on the machine.
+[[nodiscard]] inline proven_bound reversed(proven_bound proven, collective forward,
+                                           topology const& machine) {
+  plan carrier;
+  carrier.collective = forward;
+  carrier.proof = std::move(proven.proof);
+  return {proven.bound, reversed(std::move(carrier), machine).proof};
+}
+
+}  // namespace detail
+
 /// Bounds the rate of a collective on a machine, including its switches.
 ///
 /// For broadcast, reduce, all_gather and reduce_scatter, the bound is exact on any machine, by
@@ -74,11 +88,9 @@ struct proven_bound {
   expects(has_spanning_trees(kind),
           "prove_bound: flows are proven by their planner, a barrier has no rate");
   if (auto const forward = detail::forward_collective(kind); forward != kind) {
-    auto proven = prove_bound(detail::reversed(machine), forward, root, std::move(shares));
-    plan carrier;
-    carrier.collective = forward;
-    carrier.proof = std::move(proven.proof);
-    return {proven.bound, detail::reversed(std::move(carrier), machine).proof};
+    auto const reversed = detail::reversed(machine);
+    return detail::reversed(prove_bound(reversed, forward, root, std::move(shares)), forward,
+                            machine);
   }
   if (has_both_phases(kind)) {
     bool const star = detail::to_star(machine) && !detail::has_copying_switches(machine);
@@ -161,11 +173,8 @@ namespace detail {
                                                  int root) {
   expects(has_spanning_trees(kind), "bound_of_parts: expected a collective with spanning trees");
   if (auto const forward = detail::forward_collective(kind); forward != kind) {
-    auto proven = bound_of_parts(detail::reversed(machine), forward, root);
-    plan carrier;
-    carrier.collective = forward;
-    carrier.proof = std::move(proven.proof);
-    return {proven.bound, detail::reversed(std::move(carrier), machine).proof};
+    auto const reversed = detail::reversed(machine);
+    return detail::reversed(bound_of_parts(reversed, forward, root), forward, machine);
   }
   auto const ranks = machine.rank_positions();
   auto const all = static_cast<std::int64_t>(ranks.size());

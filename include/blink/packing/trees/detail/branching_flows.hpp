@@ -4,6 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
+#include <blink/packing/trees/detail/sent_paths.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -27,7 +28,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 class branching_flows {
  public:
   branching_flows(arc_list const& graph, std::vector<std::int64_t> const& capacity)
-      : vertices_(static_cast<std::size_t>(graph.vertex_count)), room_(capacity) {
+      : vertices_(static_cast<std::size_t>(graph.vertex_count)),
+        room_(capacity),
+        division_(vertices_, capacity.size()) {
     auto const edges = graph.arcs.size();
     into_begin_.assign(vertices_ + 1, 0);
     out_count_.assign(vertices_, 0);
@@ -56,9 +59,6 @@ class branching_flows {
     first_out_.assign(vertices_, -1);
     to_vertex_.resize(vertices_);
     remembered_.resize(vertices_);
-    undivided_.resize(edges);
-    next_undivided_.resize(vertices_);
-    on_path_.resize(vertices_);
   }
 
   /// Adds a tree that has reached no vertex.
@@ -128,33 +128,6 @@ class branching_flows {
   struct hop {
     step kind = step::none;
     int by = 0;  // slot of an edge, or tree
-  };
-
-  /// A part of a flow: from a vertex that a tree has reached, over edges.
-  struct sent_path {
-    std::size_t tree = 0;
-    std::size_t vertex = 0;
-    std::int64_t amount = 0;
-    std::size_t last = 0;  // end of its slots; they begin where those of the path before end
-  };
-  struct path_store {
-    std::vector<sent_path> paths;
-    std::vector<int> slots;
-
-    /// Calls `visit(path, slots)` for each path.
-    template <class Visit>
-    void for_each(Visit const& visit) const {
-      std::size_t first = 0;
-      for (auto const& path : paths) {
-        visit(path, std::span<int const>(slots).subspan(first, path.last - first));
-        first = path.last;
-      }
-    }
-    void add(sent_path path, std::span<int const> over) {
-      slots.insert(slots.end(), over.begin(), over.end());
-      path.last = slots.size();
-      paths.push_back(path);
-    }
   };
 
   // Makes room for more trees in the sets of trees.
@@ -230,9 +203,9 @@ class branching_flows {
   std::int64_t send_again(std::size_t y) {
     std::int64_t total = 0;
     auto const& known = remembered_[y];
-    work_ += known.paths.size() + known.slots.size();
+    work_ += known.size();
     known.for_each([&](sent_path const& path, std::span<int const> slots) {
-      if ((missing_[path.tree / 64] >> (path.tree % 64) & 1U) == 0) return;
+      if (!is_missing(path.tree)) return;
       auto amount = std::min(path.amount, left_[path.tree]);
       for (int const slot : slots) {
         amount = std::min(amount, residual_[static_cast<std::size_t>(slot)]);
@@ -246,73 +219,38 @@ class branching_flows {
     return total;
   }
 
-  /// Remembers the paths of the flow into `y`. The former paths of trees that are not in it, or not
-  /// with all that they have to send, are kept too.
+  /// Remembers the paths of the flow into `y`. Former paths of trees that are not in it, or not
+  /// with all that they have to send, are kept up to that amount.
   void remember(std::size_t y, std::size_t without) {
-    path_store now;
-    for (auto const slot : changed_) undivided_[slot] = flow_[slot];
-    std::copy(first_out_.begin(), first_out_.end(), next_undivided_.begin());
+    sent_paths now;
+    division_.start(changed_, flow_, first_out_);
     std::sort(used_.begin(), used_.end());  // some may be there twice
     used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
     for (auto const tree : used_) {
       for (auto const from : at_[tree]) {
-        for (auto left = sent_[tree * vertices_ + from]; left > 0;) {
-          walk(from, y);
-          auto amount = left;
-          for (int const slot : walked_) {
-            amount = std::min(amount, undivided_[static_cast<std::size_t>(slot)]);
-          }
-          for (int const slot : walked_) undivided_[static_cast<std::size_t>(slot)] -= amount;
-          left -= amount;
-          now.add({tree, from, amount, 0}, walked_);
+        for (auto open = sent_[tree * vertices_ + from]; open > 0;) {
+          auto const amount = division_.take(from, y, open, next_out_, head_);
+          now.add({tree, from, amount, 0}, division_.edges());
+          open -= amount;
         }
       }
     }
-    remembered_[y].for_each([&](sent_path const& path, std::span<int const> slots) {
-      if (path.tree == without || left_[path.tree] > 0) now.add(path, slots);
+    spare_ = left_;
+    if (without < spare_.size()) spare_[without] = multiplicity_[without];
+    remembered_[y].for_each([&](sent_path path, std::span<int const> slots) {
+      if (!is_missing(path.tree) && path.tree != without) return;
+      path.amount = std::min(path.amount, spare_[path.tree]);
+      if (path.amount == 0) return;
+      spare_[path.tree] -= path.amount;
+      now.add(path, slots);
     });
-    work_ += now.paths.size() + now.slots.size();
+    work_ += now.size();
     remembered_[y] = std::move(now);
   }
 
-  /// Walks from a vertex to `y` over edges whose flow is not divided into paths yet. Removes cycles
-  /// from that flow.
-  void walk(std::size_t from, std::size_t y) {
-    walked_.clear();
-    auto const out_of = [&](std::size_t v) {
-      auto& slot = next_undivided_[v];
-      while (undivided_[static_cast<std::size_t>(slot)] == 0) {
-        slot = next_out_[static_cast<std::size_t>(slot)];
-      }
-      return slot;
-    };
-    on_path_[from] = 1;
-    for (auto v = from; v != y;) {
-      auto const slot = out_of(v);
-      auto const to = static_cast<std::size_t>(head_[static_cast<std::size_t>(slot)]);
-      walked_.push_back(slot);
-      v = to;
-      if (on_path_[to] == 0) {
-        on_path_[to] = walked_.size() + 1;
-        continue;
-      }
-      auto const begin = walked_.begin() + static_cast<std::ptrdiff_t>(on_path_[to] - 1);
-      auto around = undivided_[static_cast<std::size_t>(slot)];
-      for (auto at = begin; at != walked_.end(); ++at) {
-        around = std::min(around, undivided_[static_cast<std::size_t>(*at)]);
-      }
-      for (auto at = begin; at != walked_.end(); ++at) {
-        auto const edge = static_cast<std::size_t>(*at);
-        undivided_[edge] -= around;
-        on_path_[static_cast<std::size_t>(head_[edge])] = 0;
-      }
-      walked_.erase(begin, walked_.end());
-      on_path_[to] = walked_.size() + 1;
-    }
-    on_path_[from] = 0;
-    for (int const slot : walked_) {
-      on_path_[static_cast<std::size_t>(head_[static_cast<std::size_t>(slot)])] = 0;
-    }
+  /// True if the tree takes part in the present flow.
+  [[nodiscard]] bool is_missing(std::size_t tree) const {
+    return (missing_[tree / 64] >> (tree % 64) & 1U) != 0;
   }
 
   /// Sends flow over single edges into `y`. Returns the amount.
@@ -439,11 +377,9 @@ class branching_flows {
   std::vector<int> queue_;
   std::size_t work_ = 0;
 
-  std::vector<path_store> remembered_;   // by y
-  std::vector<std::int64_t> undivided_;  // by slot: flow that is in no path yet
-  std::vector<int> next_undivided_;      // by vertex: a place in its list of edges with flow
-  std::vector<std::size_t> on_path_;     // by vertex: its place on the present path, from 1; 0: not
-  std::vector<int> walked_;              // slots of the present path
+  std::vector<sent_paths> remembered_;  // by y; over slots
+  flow_division division_;
+  std::vector<std::int64_t> spare_;  // by tree: amount of former paths to remember
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -212,55 +212,62 @@ class height_reduction {
     }
   }
 
+  /// The last comparison of a tree with the later ones.
+  struct comparison {
+    std::size_t at = 0;           // number of the changes before it
+    std::vector<bool> blocked{};  // by later tree: only room was missing for an exchange
+  };
+
   /// Repeats until no exchange and no other edge lowers the sum.
-  ///
-  /// Two trees that did not change since they were last compared are not compared again, unless
-  /// only room was missing then.
   void descend() {
     auto const count = shapes_.size();
-    changed_at_.assign(count, changes_);
-    std::vector<std::vector<std::size_t>> blocked(count);  // later trees, by tree
-    std::vector<std::size_t> compared_at(count, 0);        // by tree: at the last pass
-    std::vector<std::size_t> others, now_blocked;
-    bool is_first = true;
-    for (bool changed = true; changed; is_first = false) {
+    changed_at_.assign(count, ++changes_);
+    std::vector<comparison> last(count);
+    for (bool changed = true; changed;) {
       changed = false;
-      for (std::size_t i = 0; i < count; ++i) {
-        auto const begin = changes_;
-        auto known = changes_ + 1;  // the others are to be found
-        now_blocked.clear();
-        for (std::size_t v = 0; v < n_; ++v) {
-          budget_scope::poll();
-          if (shapes_[i].into[v] < 0) continue;
-          changed = enter_elsewhere(i, v) || changed;
-          if (known != changes_) {
-            known = changes_;
-            others.clear();
-            for (std::size_t j = i + 1; j < count; ++j) {
-              if (is_first || std::max(changed_at_[i], changed_at_[j]) > compared_at[i] ||
-                  std::binary_search(blocked[i].begin(), blocked[i].end(), j)) {
-                others.push_back(j);
-              }
-            }
-          }
-          // An exchange changes trees, so that more of the others are to be compared.
-          for (std::size_t k = 0; k < others.size(); ++k) {
-            auto const j = others[k];
-            if (gains_nothing(i, j, v)) continue;
-            auto const made = exchange(i, j, v, false);
-            if (made == outcome::no_room) now_blocked.push_back(j);
-            if (made != outcome::done) continue;
-            changed = true;
-            others.resize(k + 1);
-            for (std::size_t next = j + 1; next < count; ++next) others.push_back(next);
-          }
-        }
-        std::sort(now_blocked.begin(), now_blocked.end());
-        now_blocked.erase(std::unique(now_blocked.begin(), now_blocked.end()), now_blocked.end());
-        blocked[i] = now_blocked;
-        compared_at[i] = begin;
+      for (std::size_t i = 0; i < count; ++i) changed = lower_with_others(i, last[i]) || changed;
+    }
+  }
+
+  /// Lowers a tree, and the later trees with which it exchanges edges. Returns true if one changed.
+  bool lower_with_others(std::size_t i, comparison& last) {
+    comparison now{changes_, std::vector<bool>(shapes_.size(), false)};
+    bool changed = false;
+    std::vector<std::size_t> others;
+    std::size_t found_at = 0;  // number of the changes before `others` were found
+    for (std::size_t v = 0; v < n_; ++v) {
+      budget_scope::poll();
+      if (shapes_[i].into[v] < 0) continue;
+      changed = enter_elsewhere(i, v) || changed;
+      if (found_at != changes_) others = worth_comparing(i, i + 1, last);
+      found_at = changes_;
+      for (std::size_t k = 0; k < others.size();) {
+        auto const j = others[k++];
+        if (gains_nothing(i, j, v)) continue;
+        auto const made = exchange(i, j, v, false);
+        if (made == outcome::no_room) now.blocked[j] = true;
+        if (made != outcome::done) continue;
+        changed = true;
+        others = worth_comparing(i, j + 1, last);  // more of them, because trees changed
+        k = 0;
       }
     }
+    last = std::move(now);
+    return changed;
+  }
+
+  /// The trees from `first` on with which a tree may exchange edges. Two trees that did not change
+  /// since their last comparison gain nothing, unless only room was missing then.
+  [[nodiscard]] std::vector<std::size_t> worth_comparing(std::size_t i, std::size_t first,
+                                                         comparison const& last) const {
+    std::vector<std::size_t> result;
+    for (std::size_t j = first; j < shapes_.size(); ++j) {
+      if (std::max(changed_at_[i], changed_at_[j]) > last.at ||
+          (!last.blocked.empty() && last.blocked[j])) {
+        result.push_back(j);
+      }
+    }
+    return result;
   }
 
   /// True if the edge would enter v from below v itself.

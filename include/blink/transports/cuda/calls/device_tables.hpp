@@ -65,10 +65,9 @@ class device_tables {
       for (std::size_t list = 0; list < 3; ++list) {
         auto const tasks = tables.tasks(rank, kind_with(list));
         here.task_count[list] = static_cast<std::uint32_t>(tasks.count);
-        auto const order = order_of(tables, tasks, list);
-        here.moving_count[list] = static_cast<std::uint32_t>(std::count_if(
-            order.begin(), order.end(),
-            [&](std::size_t index) { return moves(tables, tasks.first[index], list); }));
+        here.moving_count[list] = static_cast<std::uint32_t>(
+            std::count_if(tasks.first, tasks.first + tasks.count,
+                          [&](tree_task const& task) { return moves(tables, task, list); }));
         tasks_of[list] += tasks.count;
         // An offset for now; an address once there is memory.
         here.tasks[list] = reinterpret_cast<tree_task*>(deal(tasks.count * sizeof(tree_task)));
