@@ -138,6 +138,38 @@ std::string in_words(std::vector<int> const& ids) {
   return result;
 }
 
+void print_loads(link_amounts const& capacity, link_amounts const& load, bool all) {
+  constexpr std::size_t most_links = 256, most_kinds = 64;  // of more there is a summary
+  auto const load_of = [&](std::pair<int, int> const& ends) {
+    auto const found = load.find(ends);
+    return found == load.end() ? rational(0) : found->second;
+  };
+  auto const use = [](rational const& amount, rational const& of) {
+    return 100 * (amount / of).to_double();
+  };
+  if (all || capacity.size() <= most_links) {
+    std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");
+    for (auto const& [ends, of] : capacity) {
+      auto const amount = load_of(ends);
+      std::printf("  %4d -> %-4d %10s %10s %6.1f%%\n", ends.first, ends.second,
+                  amount.to_text().c_str(), of.to_text().c_str(), use(amount, of));
+    }
+    return;
+  }
+  std::map<std::pair<rational, rational>, std::size_t> kinds;  // by capacity and load
+  for (auto const& [ends, of] : capacity) ++kinds[{of, load_of(ends)}];
+  std::printf("\n  %7s %10s %10s %7s\n", "links", "load", "capacity", "use");
+  std::size_t printed = 0;
+  for (auto kind = kinds.rbegin(); kind != kinds.rend() && printed < most_kinds; ++kind) {
+    auto const& [of, amount] = kind->first;
+    std::printf("  %7zu %10s %10s %6.1f%%\n", kind->second, amount.to_text().c_str(),
+                of.to_text().c_str(), use(amount, of));
+    ++printed;
+  }
+  if (printed < kinds.size()) std::printf("  and %zu more kinds\n", kinds.size() - printed);
+  std::printf("  (--all shows each link)\n");
+}
+
 std::string in_words(certificate const& proof) {
   struct writer {
     std::string operator()(no_certificate) const { return "none"; }

@@ -8,8 +8,10 @@
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Common code of the subcommands: parsing arguments, and formatting numbers.
@@ -65,6 +67,13 @@ struct allocation {
 
 /// Returns text such as "0 1 2 3".
 [[nodiscard]] std::string in_words(std::vector<int> const& ids);
+
+/// Amounts of links, by (from, to) node ids.
+using link_amounts = std::map<std::pair<int, int>, rational>;
+
+/// Prints the load on each link, or for hundreds of links a summary.
+/// all: each link, however many
+void print_loads(link_amounts const& capacity, link_amounts const& load, bool all);
 
 /// Returns one line that describes the certificate.
 [[nodiscard]] std::string in_words(certificate const& proof);

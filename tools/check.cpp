@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/core/detail/input_text.hpp>
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 
 #include "arguments.hpp"
 #include "check_program.hpp"
 #include "commands.hpp"
+#include "plan_groups.hpp"
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -39,7 +41,9 @@ void run_check(check_options options) {
     throw input_error(file + ": expected an MSCCL algorithm, or a machine before a plan file");
   }
   auto const machine = read_part(options.machine, options.ranks, "all").machine;
-  auto const p = read_plan_file(file);
+  auto const text = detail::file_text(file, "a plan file");
+  if (is_groups_text(text)) return check_groups_file(machine, file);
+  auto const p = read_plan(text, file);
   auto const report = check_plan(machine, p);
   if (!report) throw input_error(file + ": " + *report.fault);
   std::printf("%s: sound\n", file.c_str());
@@ -71,8 +75,9 @@ void add_check_command(CLI::App& app) {
       ->add_option("MACHINE", options->first,
                    "built-in name, JSON file or NCCL XML file; or the algorithm, alone")
       ->required();
-  command->add_option("PLAN", options->second,
-                      "plan file, as blink plan --out writes it, or an MSCCL algorithm");
+  command->add_option(
+      "PLAN", options->second,
+      "plan file, as blink plan --out writes it (of groups too), or an MSCCL algorithm");
   command->add_option("--machine,-m", options->machine, "the machine, for an algorithm alone");
   command->add_option("--ranks,-r", options->ranks,
                       "ids of the machine's ranks that take part, such as 0,1,4-6");

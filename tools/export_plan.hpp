@@ -20,6 +20,8 @@ struct export_options {
   bool out_of_place = false;
   int instances = 1;
   int chunks = 512;
+
+  [[nodiscard]] bool is_wanted() const { return !msccl.empty() || !mscclpp.empty(); }
 };
 
 void add_export_options(CLI::App& command, export_options& options);

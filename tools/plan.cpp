@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/drawing/picture.hpp>
 #include <blink/planning/choose_plan.hpp>
+#include <blink/planning/plan/groups_file.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/schedule/tuning_file.hpp>
@@ -10,6 +11,7 @@
 #include "commands.hpp"
 #include "export_plan.hpp"
 #include "number_checks.hpp"
+#include "plan_groups.hpp"
 #include "plan_hints.hpp"
 #include "plan_repair.hpp"
 #include "plan_sizes.hpp"
@@ -49,6 +51,7 @@ struct plan_arguments {
   hint_options hints;
   export_options exports;
   std::string repair;
+  std::string groups;
   double seconds = 30;
   std::string memory = "1G";
 
@@ -79,7 +82,6 @@ int max_height(plan const& p) {
 
 // Of more than this many, there is a summary.
 constexpr std::size_t most_trees = 64;
-constexpr std::size_t most_links = 256;
 
 void print_trees(plan const& p) {
   bool const moves_data = p.rate > rational(0);
@@ -117,38 +119,6 @@ void summarize_trees(plan const& p) {
   }
   if (printed < kinds.size()) std::printf("  and %zu more kinds\n", kinds.size() - printed);
   std::printf("  (--all shows each tree)\n");
-}
-
-void print_links(topology const& machine, plan_and_report const& planned, bool all) {
-  auto const view = detail::member_view(machine, planned.plan);
-  auto const load_of = [&](std::pair<int, int> const& ends) {
-    auto const found = planned.report.load.find(ends);
-    return found == planned.report.load.end() ? rational(0) : found->second;
-  };
-  auto const use = [](rational const& load, rational const& capacity) {
-    return 100 * (load / capacity).to_double();
-  };
-  if (all || view.capacity.size() <= most_links) {
-    std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");
-    for (auto const& [ends, capacity] : view.capacity) {
-      auto const load = load_of(ends);
-      std::printf("  %4d -> %-4d %10s %10s %6.1f%%\n", ends.first, ends.second,
-                  load.to_text().c_str(), capacity.to_text().c_str(), use(load, capacity));
-    }
-    return;
-  }
-  std::map<std::pair<rational, rational>, std::size_t> kinds;  // by capacity and load
-  for (auto const& [ends, capacity] : view.capacity) ++kinds[{capacity, load_of(ends)}];
-  std::printf("\n  %7s %10s %10s %7s\n", "links", "load", "capacity", "use");
-  std::size_t printed = 0;
-  for (auto kind = kinds.rbegin(); kind != kinds.rend() && printed < most_trees; ++kind) {
-    auto const& [capacity, load] = kind->first;
-    std::printf("  %7zu %10s %10s %6.1f%%\n", kind->second, load.to_text().c_str(),
-                capacity.to_text().c_str(), use(load, capacity));
-    ++printed;
-  }
-  if (printed < kinds.size()) std::printf("  and %zu more kinds\n", kinds.size() - printed);
-  std::printf("  (--all shows each link)\n");
 }
 
 /// Returns text such as "44.3 MB", to three digits.
@@ -250,7 +220,7 @@ void print_plan(topology const& machine, plan_and_report const& planned, bool al
   } else {
     summarize_trees(p);
   }
-  print_links(machine, planned, all);
+  print_loads(detail::member_view(machine, p).capacity, planned.report.load, all);
 }
 
 /// Prints what the planner `ring` gets, if it is cheap, or with `all` what every planner gets.
@@ -325,6 +295,13 @@ void refuse_contradictions(plan_arguments const& options) {
   refuse(sized, "--sizes", frontier, "--frontier");
   refuse(frontier, "--frontier", hinted, "hints");
   refuse(repaired, "--repair", hinted, "hints");
+  bool const grouped = !options.groups.empty();
+  refuse(grouped, "--groups", hinted, "hints");
+  refuse(grouped, "--groups", sized, "--sizes");
+  refuse(grouped, "--groups", frontier, "--frontier");
+  refuse(grouped, "--groups", !options.svg.empty(), "--svg");
+  refuse(grouped, "--groups", !options.sizes.algorithms.empty(), "--tuning");
+  refuse(grouped, "--groups", options.exports.is_wanted(), "--msccl or --mscclpp");
   refuse(frontier, "--frontier", !options.sizes.algorithms.empty(), "--tuning");
   refuse(repaired, "--repair", sized, "--sizes");
   refuse(repaired, "--repair", frontier, "--frontier");
@@ -349,6 +326,16 @@ void run_plan(plan_arguments const& options) {
   request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
   request.budget = options.budget();
+  if (!options.groups.empty()) {
+    auto const place = read_allocation(options.machine, options.ranks, options.links,
+                                       collective::broadcast);  // ways are checked for each group
+    auto const groups = read_groups_option(options.groups, place.machine, request.collective);
+    auto const planned = show_groups(place, groups, options.budget(), options.compare, options.all);
+    if (options.out.empty()) return;
+    write_groups_file(planned, options.out);
+    std::printf("\nplans written to %s\n", options.out.c_str());
+    return;
+  }
   auto place = read_allocation(options.machine, options.ranks, options.links, request.collective);
   request.constraints = options.hints.options();
   if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
@@ -417,6 +404,14 @@ void add_plan_command(CLI::App& app) {
       "as many of the old trees as may stay; says what changed");
   for (auto const* other : {"--collective", "--root", "--to", "--planner", "--links"}) {
     repair->excludes(command->get_option(other));  // the old plan fixes them
+  }
+  auto* groups = command->add_option(
+      "--groups", options->groups,
+      "plan groups of ranks that run at the same time, with fair rates: 0-3/4-7, each with\n"
+      "a collective of its own as all_to_all:0-3/4-7; or of=8: 8 ranks in a row in each;\n"
+      "or across=8: 8 groups, of every eighth rank; with --compare what each gets alone");
+  for (auto const* other : {"--repair", "--root", "--to", "--planner"}) {
+    groups->excludes(command->get_option(other));
   }
   command
       ->add_option("--time", options->seconds,

@@ -41,17 +41,17 @@ plant(relaxed_post walk running/walk/counter.hpp
 plant(relaxed_wait walk running/walk/counter.hpp
       ".load(detail::acquire_order)" ".load(detail::relaxed_order)")
 plant(window_too_large "walk;pieces;channels" transports/cuda/runtime/peer_memory.hpp
-      "observe(*connections[connection].consumed) + connections[connection].window"
-      "observe(*connections[connection].consumed) + connections[connection].window + 1")
+      "message + 1 - at.window" "message - at.window")
 plant(no_barrier_before_post "walk;pieces" running/walk/tree_walk.hpp
-      "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
+      "here, buffers, reduce);\n    group.sync();\n    detail::on_connections"
+      "here, buffers, reduce);\n    detail::on_connections")
 plant(no_barrier_before_take walk running/walk/packet_walk.hpp
       "if (group.any(row.result != status::ok))" "if (row.result != status::ok)")
 plant(no_barrier_after_take walk running/walk/packet_walk.hpp
-      "if (leads) detail::hand_over_packets(transport, here, sizes);\n    group.sync();"
-      "if (leads) detail::hand_over_packets(transport, here, sizes);")
+      "detail::hand_over_packets(group, transport, here, done, sizes);\n    group.sync();"
+      "detail::hand_over_packets(group, transport, here, done, sizes);")
 plant(packets_without_credit walk running/walk/packet_walk.hpp
-      "if (!transport.has_credit(" "if (here.done > here.chunks && !transport.has_credit(")
+      "return !transport.has_credit(" "return here.done > here.chunks && !transport.has_credit(")
 plant(flags_that_come_again walk running/walk/packet.hpp
       "static_cast<std::uint32_t>(message + 1)" "static_cast<std::uint32_t>(message % 2 + 1)")
 plant(relaxed_packets walk running/walk/packet.hpp
@@ -61,19 +61,19 @@ plant(no_barrier_before_epilogue walk running/walk/detail/move_chunk.hpp
 plant(return_before_peers_have_read walk running/walk/tree_walk.hpp
       "if (pulls && !transport.consumed(" "if (pulls && here.done < here.chunks && !transport.consumed(")
 plant(tasks_without_barrier "walk;channels" transports/cuda/kernels/block_work.hpp
-      "    open_task(transport, tasks[k], sizeof(T));\n  }\n  group.sync();"
-      "    open_task(transport, tasks[k], sizeof(T));\n  }")
+      "open_task(group, transport, tasks[k], sizeof(T));\n  group.sync();"
+      "open_task(group, transport, tasks[k], sizeof(T));")
 plant(pieces_without_barrier pieces transports/cuda/p2p/piece_call.hpp
       "call.part(first + k));\n  }\n  group.sync();" "call.part(first + k));\n  }")
 plant(size_after_message pieces transports/cuda/runtime/peer_memory.hpp
-      "    announced(connection, message) = whole;\n    slot_peer_transport::post(connection, message, bytes);"
-      "    slot_peer_transport::post(connection, message, bytes);\n    announced(connection, message) = whole;")
+      "    announced(connection, message) = whole;\n    begin_publishing();\n    slot_peer_transport::post(connection, message, bytes);"
+      "    begin_publishing();\n    slot_peer_transport::post(connection, message, bytes);\n    announced(connection, message) = whole;")
 plant(channels_that_share_tasks channels transports/cuda/channels/channel_call.hpp
       "own.tasks[list] + std::size_t{channel} * tasks" "own.tasks[list]")
 plant(channels_that_share_states channels transports/cuda/channels/channel_call.hpp
       "* all.channels + channel];" "* all.channels];")
 plant(channel_calls_numbered_anew channels transports/cuda/kernels/block_work.hpp
-      "close_task(tasks[k]);" "(void)tasks[k];")
+      "close_task(group, tasks[k]);" "(void)tasks[k];")
 
 foreach(program walk pieces channels)
   build_and_run(none ${program} code said)

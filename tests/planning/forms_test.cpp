@@ -192,6 +192,72 @@ TEST(among_servers, a_lost_nic_costs_its_share_of_the_network) {
   }
 }
 
+// All-gather where servers of equally many ranks differ: each plan is optimal, or there is none.
+TEST(among_servers, gathers_as_fast_as_the_planner_of_any_machine) {
+  std::mt19937 random(35);
+  int planned = 0;
+  for (int run = 0; run < 40; ++run) {
+    std::vector<std::vector<std::int64_t>> nics(3 + random() % 4);
+    auto const ranks = 1 + random() % 4;
+    for (auto& server : nics) {
+      server.resize(ranks);
+      for (auto& nic : server) nic = random() % 4 == 0 ? 1 + random() % 4 : 8;
+    }
+    auto const machine = uneven_servers(nics);
+    SCOPED_TRACE(run);
+    for (auto const kind :
+         {collective::all_gather, collective::all_reduce, collective::broadcast}) {
+      plan_request request{kind, {}, "exact"};
+      if (kind == collective::broadcast) request.root = machine.nodes.back().id;
+      auto const p = plan_among_servers(machine, request);
+      if (!p) continue;
+      ++planned;
+      EXPECT_EQ(check_plan(machine, *p).fault.value_or(""), "");
+      EXPECT_EQ(p->rate, p->bound);
+      EXPECT_EQ(p->rate, make_plan(machine, request).rate);
+    }
+  }
+  EXPECT_GT(planned, 80);
+}
+
+TEST(among_servers, slow_nics_cost_their_share_of_the_network) {
+  std::mt19937 random(3);
+  for (auto machine : {machines::dgx_a100(12), machines::dgx_h100(12)}) {
+    for (auto& l : machine.links) {
+      auto const& tail = machine.nodes[static_cast<std::size_t>(l.tail)];
+      auto const& head = machine.nodes[static_cast<std::size_t>(l.head)];
+      if (l.kind != link_kind::network || (tail.server >= 0) == (head.server >= 0)) continue;
+      auto const nic = tail.server >= 0 ? tail.id : head.id;
+      l.capacity *= 4;
+      if (nic % 29 == 0) l.capacity = l.capacity * (1 + nic % 3) / 4;
+    }
+    for (auto& l : machine.links) {
+      if (l.kind != link_kind::network) l.capacity *= 4;
+    }
+    machine.steps_per_unit *= 4;
+    for (auto const kind :
+         {collective::all_gather, collective::reduce_scatter, collective::all_reduce}) {
+      SCOPED_TRACE(machine.name + " " + std::string(to_text(kind)));
+      auto const p = sound_plan(machine, {kind, {}, "exact", {}});
+      EXPECT_GE(p.rate.to_double(), 0.999 * p.bound.to_double());
+      if (kind != collective::all_reduce) {
+        EXPECT_EQ(p.rate, p.bound);
+      }
+      EXPECT_LE(p.trees.size(), 2 * p.ranks.size());
+    }
+  }
+}
+
+TEST(among_servers, broadcasts_to_many_ranks_over_few_trees) {
+  for (auto const& machine : {machines::dgx_a100(40), machines::dgx_h100(37)}) {
+    for (auto const kind : {collective::broadcast, collective::reduce}) {
+      auto const p = sound_plan(machine, {kind, 11, "exact", {}});
+      EXPECT_EQ(p.rate, p.bound);
+      EXPECT_LE(p.trees.size(), 32U);
+    }
+  }
+}
+
 TEST(among_servers, has_no_plan_below_its_bounds) {
   plan_request const request{collective::all_reduce, {}, "exact"};
   EXPECT_FALSE(plan_among_servers(machines::dgx1v(), request));  // one server

@@ -98,14 +98,39 @@ TEST(make_plan, is_optimal_on_random_machines) {
   }
 }
 
+/// Capacities up to a million, so that nothing depends on small numbers.
+TEST(make_plan, is_optimal_on_random_machines_with_large_capacities) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed + 1000);
+    auto const n = 2 + random() % 4;
+    bool const symmetric = seed % 2 == 0;
+    test::capacity_matrix matrix(n, std::vector<std::int64_t>(n, 0));
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < n; ++j) {
+        if (i != j && (j == (i + 1) % n || random() % 3 != 0)) {
+          matrix[i][j] = 1 + static_cast<int>(random() % 1'000'000);
+        }
+      }
+    }
+    if (symmetric) {
+      for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < i; ++j) matrix[i][j] = matrix[j][i];
+      }
+    }
+    if (strongly_connected(matrix)) expect_optimal(matrix, symmetric);
+  }
+}
+
 /// The bounds are cuts or prices, recomputed by the checker: a plan that reaches one is optimal.
 TEST(make_plan, reaches_the_bound_on_random_machines_with_switches) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
+    unsigned const largest = seed % 3 == 0 ? 1'000'000 : 6;
     auto const machine =
         seed % 2 == 0
-            ? test::make_random_machine(seed, 2 + seed % 7, 1 + seed % 5, 4 + seed % 11)
-            : test::make_random_duplex_machine(seed, 2 + seed % 7, 1 + seed % 5, seed % 8);
+            ? test::make_random_machine(seed, 2 + seed % 7, 1 + seed % 5, 4 + seed % 11, largest)
+            : test::make_random_duplex_machine(seed, 2 + seed % 7, 1 + seed % 5, seed % 8, largest);
     for (auto const kind : {collective::broadcast, collective::reduce, collective::all_gather,
                             collective::reduce_scatter, collective::all_reduce}) {
       auto const p = sound_plan(machine, {kind, {}, "exact"});

@@ -142,6 +142,18 @@ refused "repair of an unsound plan" "the old plan is not sound: tree 0: reduce e
 refused "repair of no plan" "malformed JSON" "$blink" plan dgx1v --repair "$data/dgx1v.xml"
 ok "a plan in no time" "because the budget was spent" "$blink" plan dgx_a100:4 --time 0.000001
 ok "repair in no time" "sound" sh -c "'$blink' plan dgx1v --ranks 0-6 --repair old.json --time 0.000001 --out hasty.json && '$blink' check dgx1v hasty.json"
+ok "groups" "groups 0-1 at 125 GB/s" "$blink" plan dgx1v -c all_to_all --groups 0-3/4-7 --out groups.json
+ok "plans of groups are sound" "groups       2 of dgx1v" "$blink" check dgx1v groups.json
+ok "groups across" "groups 0-7 at 25 GB/s" "$blink" plan dgx_a100:2 --groups across=8
+ok "groups of their own" "all_gather .* 4 5 6" "$blink" plan dgx1v --groups 0-3/all_gather:4-6 --compare
+refused "groups of another machine" "not a rank of the machine" "$blink" check dgx1p --ranks 0-3 groups.json
+refused "an empty group" "group 1 is empty" "$blink" plan dgx1v --groups 0-3/
+refused "groups that overlap" "rank 3 is also in group 0" "$blink" plan dgx1v --groups 0-3/3-7
+refused "groups that do not divide" "a number that divides the 8 ranks" "$blink" plan dgx1v --groups of=3
+refused "groups and hints" "--groups and hints contradict" "$blink" plan dgx1v --groups 0-3/4-7 --max-trees 3
+refused "a barrier of groups" "groups do not plan barrier" "$blink" plan dgx1v --groups 0-3/4-7 -c barrier
+ok "swing" "rate/bound 100.0 %" "$blink" plan torus:4x4 --planner swing
+refused "no torus" "plans rings and tori" "$blink" plan dgx1v --planner trivance
 refused "no time" "--time: found '0', expected a positive number" "$blink" plan dgx1v --time 0
 refused "no memory" "--memory 0: expected more than 0 bytes" "$blink" plan dgx1v --memory 0
 refused "hints in no time" "the budget was spent before" "$blink" plan dgx1v --max-trees 3 --time 0.000001

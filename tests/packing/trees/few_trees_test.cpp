@@ -178,6 +178,45 @@ TEST(few_trees, fewest_of_all_trees_on_small_graphs) {
   EXPECT_GT(compared, 40);
 }
 
+// A search that stops early may find more trees than needed. It must not call them the fewest.
+TEST(few_trees, says_proven_only_of_the_fewest) {
+  int proven = 0, too_many = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    arc_list const graph = random_arcs(random, 4, 7 + static_cast<int>(seed % 3), true);
+    std::vector<std::int64_t> capacities;
+    capacity_matrix matrix(4, std::vector<std::int64_t>(4));
+    for (auto const& a : graph.arcs) {
+      capacities.push_back(std::uniform_int_distribution<int>(1, 4)(random));
+      if (a.tail == a.head) continue;
+      matrix[static_cast<std::size_t>(a.tail)][static_cast<std::size_t>(a.head)] +=
+          capacities.back();
+    }
+    auto const optimum = best_broadcast(matrix, 0);
+    std::vector<std::vector<int>> all;
+    for_each_arborescence(graph, 0, [&](std::vector<int> const& t) { all.push_back(t); });
+    if (all.size() > 12) continue;
+    auto const result = few_trees(
+        arborescence_oracle(graph, 0, capacities), all, capacities, optimum.to_double(),
+        std::vector<double>(capacities.size(), 1.0),
+        {.fraction = 1, .each_once_first = false, .node_limit = seed % 12, .completion_rounds = 1});
+    check_few(result, capacities, [&](auto const& t) { return is_arborescence(graph, 0, t); });
+    if (!result.reached) {
+      EXPECT_FALSE(result.proven_fewest);
+      continue;
+    }
+    auto const fewest = fewest_by_brute_force(all, capacities, optimum.numerator());
+    if (result.proven_fewest) {
+      ++proven;
+      EXPECT_EQ(result.trees.size(), fewest);
+    }
+    too_many += result.trees.size() > fewest ? 1 : 0;
+  }
+  EXPECT_GT(proven, 10);
+  EXPECT_GT(too_many, 10);
+}
+
 TEST(few_trees, fractions_of_the_unit) {
   // A triangle contains 3/2 undirected trees, each with weight one half.
   arc_list const triangle{3, {{0, 1}, {1, 2}, {2, 0}}};

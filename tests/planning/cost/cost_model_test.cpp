@@ -11,6 +11,8 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -70,6 +72,34 @@ TEST(cost_model, small_messages_cost_height_and_latency) {
       cost_of(machine, chain_broadcast(machine), {.start_seconds = 5e-6, .step_seconds = 2e-6});
   EXPECT_NEAR(predict(cost, 0).seconds, 5e-6 + 3 * (2e-6 + 1e-6), 1e-12);
   EXPECT_NEAR(predict(cost, 8).seconds, 5e-6 + 3 * (2e-6 + 1e-6 + 8e-9), 1e-12);
+}
+
+// Rank 0 has one port for the two edges at the root, and a rank below one of them. A first chunk
+// waits for the other where the higher part is served last.
+TEST(cost_model, the_highest_part_is_served_first) {
+  constexpr double step = 2e-6, byte = 1e-9;
+  auto machine = test::star_machine(4, 1);
+  machine.unit = "GB/s";
+  int const hub = machine.nodes.back().id;
+  auto const edge = [&](int from, int to) { return tree_edge{from, to, {from, hub, to}}; };
+  for (bool const high_first : {true, false}) {
+    for (auto const kind : {collective::broadcast, collective::reduce}) {
+      SCOPED_TRACE(std::string(to_text(kind)) + (high_first ? ", high first" : ", high last"));
+      bool const up = kind == collective::reduce;
+      auto const hop = [&](int near, int far) { return up ? edge(far, near) : edge(near, far); };
+      std::vector<tree_edge> edges{hop(0, 2), hop(0, 1), hop(1, 3)};
+      if (high_first) std::swap(edges[0], edges[1]);
+      plan p{kind, "by hand", machine.unit, "", {0, 1, 2, 3}, rational(1), rational(1), {}, {}};
+      p.trees.push_back({0, rational(1), {}, {}});
+      (up ? p.trees[0].reduce : p.trees[0].broadcast) = edges;
+      auto const cost = cost_of(machine, p, {.start_seconds = 0, .step_seconds = step});
+      // To rank 3: two steps, each for one chunk. To rank 2: one step, in the time of two chunks.
+      ASSERT_EQ(cost.trees.size(), 1U);
+      ASSERT_EQ(cost.trees[0].paths.size(), 1U);
+      EXPECT_NEAR(cost.trees[0].paths[0].seconds, 2 * step, 1e-12);
+      EXPECT_NEAR(cost.trees[0].paths[0].seconds_per_byte, 2 * byte, 1e-15);
+    }
+  }
 }
 
 TEST(cost_model, large_messages_cost_size_over_rate) {

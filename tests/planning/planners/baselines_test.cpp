@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -172,6 +173,81 @@ TEST(baselines, heights_are_logarithmic) {
     }
     EXPECT_LE(tallest(sound_plan(machine, {collective::all_reduce, {}, "double_tree", {}})),
               2 * ceiling);
+  }
+}
+
+int rounds_by(int base, int n) {
+  int result = 0;
+  for (int reached = 1; reached < n; reached *= base) ++result;
+  return result;
+}
+
+/// Sum of the rounds of all dimensions.
+int rounds_by(int base, std::vector<int> const& extents) {
+  int result = 0;
+  for (int const n : extents) result += rounds_by(base, n);
+  return result;
+}
+
+TEST(baselines, trees_of_rings_and_tori_are_low) {
+  for (std::vector<int> const& extents : {std::vector<int>{3},
+                                          {4},
+                                          {5},
+                                          {7},
+                                          {8},
+                                          {9},
+                                          {10},
+                                          {16},
+                                          {26},
+                                          {27},
+                                          {28},
+                                          {3, 3},
+                                          {2, 4},
+                                          {3, 5},
+                                          {4, 4},
+                                          {6, 3},
+                                          {3, 3, 3},
+                                          {2, 3, 4}}) {
+    auto const machine =
+        extents.size() == 1 ? machines::ring(extents[0]) : machines::torus(extents);
+    SCOPED_TRACE(machine.name);
+    auto const ranks = machine.rank_positions().size();
+    int folded = 0;  // a last round where an extent is no power of two
+    for (int const n : extents) folded += std::has_single_bit(static_cast<unsigned>(n)) ? 0 : 1;
+    int const binary = rounds_by(2, extents);
+    for (auto const kind : spanning) {
+      auto const low = sound_plan(machine, {kind, {}, "trivance", {}});
+      EXPECT_EQ(tallest(low), rounds_by(3, extents));
+      bool const is_odd = std::ranges::all_of(extents, [](int n) { return n % 2 == 1; });
+      EXPECT_EQ(low.trees.size(),
+                (has_one_root(kind) ? 1 : ranks) * extents.size() * (is_odd ? 1 : 2));
+      EXPECT_TRUE(fills_a_link(machine, low));
+      auto const swing = sound_plan(machine, {kind, {}, "swing", {}});
+      EXPECT_LE(tallest(swing), binary + folded);
+      EXPECT_TRUE(fills_a_link(machine, swing));
+    }
+  }
+}
+
+/// Both are optimal where every link is as busy as any other.
+TEST(baselines, trees_of_small_tori_are_optimal) {
+  for (auto const kind : {collective::all_reduce, collective::all_gather}) {
+    for (auto const& [extents, name] : {std::pair(std::vector<int>{3, 3}, "trivance"),
+                                        {{4, 4}, "trivance"},
+                                        {{4, 4}, "swing"},
+                                        {{4, 4, 4}, "swing"}}) {
+      auto const p = sound_plan(machines::torus(extents), {kind, {}, name, {}});
+      EXPECT_EQ(p.rate, p.bound) << name << " " << extents.size();
+    }
+  }
+}
+
+TEST(baselines, trees_of_tori_are_refused_elsewhere) {
+  for (auto const& machine : {machines::dgx1v(), machines::dgx2(), machines::line(5)}) {
+    for (auto const* name : {"swing", "trivance"}) {
+      EXPECT_THROW((void)make_plan(machine, {collective::all_reduce, {}, name, {}}),
+                   planning_error);
+    }
   }
 }
 

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <optional>
 #include <string>
 #include <thread>
@@ -131,8 +132,10 @@ int sum_of_ranks(thread_communicator& comm, std::size_t count) {
 TEST(message_faults, a_rank_that_dies_between_calls_is_lost_long_before_the_deadline) {
   auto const started = std::chrono::steady_clock::now();
   thread_network network(3);
+  std::latch has_ended(3);  // the first call, on all ranks
   run_over(network, 3, patient_for(long_deadline), [&](thread_communicator& comm) {
     EXPECT_EQ(sum_of_ranks(comm, 100), 6);
+    has_ended.arrive_and_wait();
     if (comm.rank() == 1) {
       network.cut_off(1);
       return;

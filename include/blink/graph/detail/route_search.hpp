@@ -20,9 +20,11 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 template <class Cost>
 class route_search {
  public:
-  /// steps: by edge, positive, with sums that fit 64 bits; empty: 1 each
-  explicit route_search(arc_list const& graph, std::vector<std::int64_t> steps = {})
-      : graph_(graph), steps_(std::move(steps)) {
+  /// steps:  by edge, positive, with sums that fit 64 bits; empty: 1 each
+  /// closed: by vertex: true where paths may only begin or end; empty: nowhere
+  explicit route_search(arc_list const& graph, std::vector<std::int64_t> steps = {},
+                        std::vector<bool> closed = {})
+      : graph_(graph), steps_(std::move(steps)), closed_(std::move(closed)) {
     auto const n = static_cast<std::size_t>(graph.vertex_count);
     if (steps_.empty()) steps_.assign(graph.arcs.size(), 1);
     first_.assign(n + 1, 0);
@@ -58,6 +60,7 @@ class route_search {
       state_[v] = settled;
       order_.push_back(top.vertex);
       if (top.vertex == target) return;
+      if (!closed_.empty() && closed_[v] && top.vertex != source) continue;
       for (int i = first_[v]; i < first_[v + 1]; ++i) {
         int const e = out_[at(i)];
         reach(graph_.arcs[at(e)].head, top.cost + costs[at(e)], top.length + steps_[at(e)], e);
@@ -99,6 +102,7 @@ class route_search {
 
   arc_list const& graph_;
   std::vector<std::int64_t> steps_;
+  std::vector<bool> closed_;
   std::vector<int> first_, out_;  // edges by tail
   std::vector<Cost> cost_;
   std::vector<std::int64_t> length_;

@@ -10,6 +10,7 @@
 #include <blink/packing/flows/detail/flow_descent.hpp>
 #include <blink/packing/flows/detail/flow_problem.hpp>
 #include <blink/packing/flows/detail/flow_program.hpp>
+#include <blink/packing/flows/detail/rounded_prices.hpp>
 #include <blink/packing/flows/detail/simple_flows.hpp>
 
 #include <algorithm>
@@ -96,22 +97,12 @@ class flow_race {
   std::optional<proven_flow_bound> bound_;
 };
 
-/// Offers prices rounded in a few ways. If they are near fractions with a small denominator, it
-/// also offers those fractions.
-inline void offer_prices(flow_problem const& problem, std::vector<double> prices, flow_race& race) {
-  double const largest = *std::max_element(prices.begin(), prices.end());
-  if (!(largest > 0)) return;
-  for (double& p : prices) p = p < 1e-9 * largest ? 0 : p / largest;
-  if (auto const steps = common_denominator(prices, 1, 100'000)) {
-    race.offer(bound_of_rounded_prices(problem, prices, static_cast<double>(*steps)));
-  }
-  race.offer(bound_of_rounded_prices(problem, prices, 1e8));
-  for (double const least : {0.5, 0.2, 0.05}) {  // scarce edges all get one price, the others are
-                                                 // free
-    auto alike = prices;
-    for (double& p : alike) p = p > least ? 1 : 0;
-    race.offer(bound_of_rounded_prices(problem, alike, 1));
-  }
+/// Offers prices rounded in a few ways.
+inline void offer_prices(flow_problem const& problem, std::vector<double> const& prices,
+                         flow_race& race) {
+  for_each_rounding(prices, [&](std::vector<std::int64_t> const& whole) {
+    race.offer(bound_of_prices(problem, whole));
+  });
 }
 
 /// Converts the flows of `parts` to flows of `problem`. `parts` has the same pairs in the same
@@ -146,22 +137,26 @@ inline void offer_program(flow_problem const& problem, flow_problem const& parts
   for (std::size_t attempt = 0, rounds = 0;
        attempt < (patient ? std::size(perturbations) : 1) && rounds < 8; ++rounds) {
     double const unit = race.bound().bound.to_double();
-    flow_program program(parts, unit, std::max(race.rate().to_double(), least),
-                         perturbations[attempt], options.seed);
+    flow_commodities sources(parts);
+    concurrent_program program(sources, unit, std::max(race.rate().to_double(), least),
+                               perturbations[attempt], options.seed);
     bool const solved = program.solve(options.max_pivots);
     offer_prices(problem, program.best_prices(), race);
     if (solved) {
       offer_prices(problem, program.prices(), race);
       auto const steps = program.guessed_steps(100'000);
       for (auto const each : {steps.value_or(rounded), rounded}) {
-        race.offer(joined_flows(problem, parts, program.flows(each)), "program");
+        race.offer(joined_flows(problem, parts, flows_of(program, parts, program.rounded(each))),
+                   "program");
         if (race.is_won()) return;
       }
       auto const most = patient ? options.max_equations : options.few_equations;
       if (auto const prices = program.exact_prices(most)) {
         race.offer(bound_of_prices(problem, *prices));
       }
-      race.offer(joined_flows(problem, parts, program.exact_flows(most)), "program");
+      if (auto const choices = program.exact(most, parts.pair_count())) {
+        race.offer(joined_flows(problem, parts, flows_of(program, parts, *choices)), "program");
+      }
       if (race.is_won()) return;
     }
     // Rounding hurts if the bound that serves as the unit was far from the optimum.
@@ -278,7 +273,7 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
 /// If the thread's budget is spent before, the best flows so far are the result.
 ///
 /// Source: F. Shahrokhi and D. Matula, "The maximum concurrent flow problem", J. ACM 37, 1990
-///         (prices as the dual); see `detail/flow_program.hpp`, `detail/flow_descent.hpp`.
+///         (prices as the dual); see `detail/concurrent_program.hpp`, `detail/flow_descent.hpp`.
 /// Time:   depends on the numbers of sources and sinks; see the benchmark.
 /// Pre:    capacities are not negative; there is a pair; sources and sinks are vertices.
 /// Post:   each sink receives rate = rate * flow / per_sink; those flows keep to the capacities. By

@@ -21,14 +21,10 @@ namespace blink { inline namespace BLINK_ABI {
 /// The version of the plan format that `write_plan` writes; `docs/plan_file.md` describes it.
 inline constexpr int plan_file_format = 1;
 
-/// A plan as JSON text, format 1: exact fractions as text, one tree a line.
-[[nodiscard]] inline std::string write_plan(plan const& plan) {
+namespace detail {
+
+[[nodiscard]] inline nlohmann::ordered_json proof_as_json(certificate const& proof) {
   using json = nlohmann::ordered_json;
-  auto const edges = [](std::vector<tree_edge> const& phase) {
-    json result = json::array();
-    for (auto const& e : phase) result.push_back({e.from, e.to, e.path});
-    return result;
-  };
   struct proof_writer {
     json operator()(no_certificate) const { return {{"kind", "none"}}; }
     json operator()(cut_certificate const& c) const {
@@ -42,6 +38,19 @@ inline constexpr int plan_file_format = 1;
       for (auto const& p : c.prices) prices.push_back({p.from, p.to, p.price.to_text()});
       return {{"kind", "prices"}, {"prices", std::move(prices)}};
     }
+  };
+  return std::visit(proof_writer{}, proof);
+}
+
+}  // namespace detail
+
+/// A plan as JSON text, format 1: exact fractions as text, one tree a line.
+[[nodiscard]] inline std::string write_plan(plan const& plan) {
+  using json = nlohmann::ordered_json;
+  auto const edges = [](std::vector<tree_edge> const& phase) {
+    json result = json::array();
+    for (auto const& e : phase) result.push_back({e.from, e.to, e.path});
+    return result;
   };
   std::vector<std::pair<std::string, json>> fields{{"blink_plan", plan_file_format},
                                                    {"collective", to_text(plan.collective)},
@@ -58,7 +67,7 @@ inline constexpr int plan_file_format = 1;
   if (!plan.destinations.empty()) fields.emplace_back("destinations", plan.destinations);
   fields.emplace_back("rate", plan.rate.to_text());
   fields.emplace_back("bound", plan.bound.to_text());
-  fields.emplace_back("certificate", std::visit(proof_writer{}, plan.proof));
+  fields.emplace_back("certificate", detail::proof_as_json(plan.proof));
 
   std::string text = "{\n";
   for (auto const& [key, value] : fields) text += "  \"" + key + "\": " + value.dump() + ",\n";

@@ -36,6 +36,8 @@ inline constexpr char const* double_tree = "double_tree";
 inline constexpr char const* box_tree = "box_tree";
 inline constexpr char const* binomial = "binomial";
 inline constexpr char const* bine = "bine";
+inline constexpr char const* swing = "swing";
+inline constexpr char const* trivance = "trivance";
 inline constexpr char const* recursive_halving_doubling = "recursive_halving_doubling";
 inline constexpr char const* rabenseifner = "rabenseifner";
 }  // namespace planned_by

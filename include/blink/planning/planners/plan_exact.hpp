@@ -18,6 +18,7 @@
 #include <blink/planning/planners/without_egress_excess.hpp>
 #include <blink/topology/topology.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -62,11 +63,20 @@ template <std::size_t Ranks>
   return !used_switches(machine).empty() || has_more_ranks_than<Ranks>(machine);
 }
 
+/// True if the machine has more than `Ranks` ranks and servers whose links to the outside differ.
+template <std::size_t Ranks>
+[[nodiscard]] bool has_uneven_servers(topology const& machine) {
+  if (!has_more_ranks_than<Ranks>(machine)) return false;
+  auto const out = capacities_out(machine, servers_of(machine));
+  return std::ranges::any_of(out, [&](rational const& c) { return c != out.front(); });
+}
+
 /// The algorithms in the order in which they are tried.
 ///
 /// Joint trees are fewer than the trees of two or three phases, but for many ranks take long to
 /// find.
-/// `plan_direct` finds fewer trees than `plan_joint` for few ranks, and takes longer for more.
+/// `plan_direct` finds fewer trees than `plan_joint` for few ranks, and takes longer for more. Its
+/// broadcasts are lower than those of `plan_among_servers`.
 inline constexpr exact_algorithm exact_algorithms[]{
     {{collective::barrier}, is_any, made_by<plan_barrier>},
     {collective_set{[](collective kind) { return is_point_to_point(kind) && has_root(kind); }},
@@ -78,6 +88,8 @@ inline constexpr exact_algorithm exact_algorithms[]{
      made_by<plan_switch>},
     {{collective::all_reduce}, is_beyond<64>, plan_two_phases},
     {{collective::all_reduce}, has_more_ranks_than<64>, plan_among_servers},
+    {{collective::all_gather, collective::broadcast}, has_uneven_servers<64>, plan_among_servers},
+    {{collective::broadcast}, has_more_ranks_than<256>, plan_among_servers},
     {{collective::all_reduce}, is_beyond<8>, made_by<plan_joint>},
     {{collective::all_reduce}, is_any, made_by<plan_direct>},
     {{collective::broadcast, collective::all_gather}, is_any, made_by<plan_balanced>},

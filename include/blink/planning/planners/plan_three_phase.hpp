@@ -128,6 +128,13 @@ struct leader_share {
   return result;
 }
 
+/// Plans a collective optimally inside a server.
+[[nodiscard]] inline plan plan_inside(topology const& part, plan_request const& request) {
+  return plan_forward(part, request, [](topology const& forward, plan_request const& wanted) {
+    return to_star(forward) ? plan_switch(forward, wanted) : plan_direct(forward, wanted);
+  });
+}
+
 /// The trees by which a server spreads (and sums, for all-reduce) what its leaders receive. With
 /// `root`, the trees spread the data of a broadcast's root. They are packed optimally for the
 /// inside of the server.
@@ -137,12 +144,7 @@ struct leader_share {
                                                  std::vector<leader_share> const& leaders) {
   if (where.ids.size() == 1) return pieces_without_edges(leaders);
   auto const part = inside_of(machine, where);
-  auto const packed = [&](collective local) {
-    plan_request const request{local, root};
-    return plan_forward(part, request, [](topology const& forward, plan_request const& wanted) {
-      return to_star(forward) ? plan_switch(forward, wanted) : plan_direct(forward, wanted);
-    });
-  };
+  auto const packed = [&](collective local) { return plan_inside(part, {local, root}); };
   try {
     if (root)
       return overlay(pieces_without_edges(leaders),

@@ -17,6 +17,7 @@
 #include <blink/planning/planners/prove_bound.hpp>
 #include <blink/planning/planners/rank_patterns.hpp>
 #include <blink/planning/planners/server_patterns.hpp>
+#include <blink/planning/planners/torus_patterns.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <array>
@@ -92,6 +93,10 @@ inline constexpr std::array planners{
     planner{planned_by::bine, "binomial trees of shorter reach (powers of -2)",
             detail::plan_pattern<detail::butterfly_trees<detail::bine_partner, true>>,
             spanning_collectives},
+    planner{planned_by::swing, "Bine butterflies along the dimensions of a torus, all links busy",
+            detail::plan_pattern<detail::swing_trees>, spanning_collectives},
+    planner{planned_by::trivance, "trees of log3 rounds on rings and tori, both ways at once",
+            detail::plan_pattern<detail::trivance_trees>, spanning_collectives},
     planner{planned_by::recursive_halving_doubling, "butterfly, near partners first down",
             detail::plan_pattern<detail::butterfly_trees<detail::bit_partner, false>>,
             shared_root_collectives},

@@ -129,13 +129,16 @@ using butterfly_partner = std::size_t (*)(std::size_t rank, int reach, std::size
   return static_cast<std::size_t>((there % n + n) % n);
 }
 
-/// The edges over which a butterfly spreads the data of one rank, in log2(N) rounds.
+/// The edges over which a butterfly spreads the data of one rank, by round: log2(N) rounds, and one
+/// more for leaves.
 ///
 /// far_first: the rounds go from the farthest to the nearest partner. Then one edge is long and
 ///            half of them are short; otherwise one edge is short and half of them are long.
 /// If N is no power of two: N - 2^k ranks hang as leaves below a neighbour.
-[[nodiscard]] inline tree_hops butterfly_hops(std::vector<int> const& ranks, std::size_t root,
-                                              butterfly_partner partner, bool far_first) {
+[[nodiscard]] inline std::vector<tree_hops> butterfly_rounds(std::vector<int> const& ranks,
+                                                             std::size_t root,
+                                                             butterfly_partner partner,
+                                                             bool far_first) {
   auto const n = ranks.size();
   auto const core = std::bit_floor(n);
   auto const folded = n - core;  // pairs of neighbours that act as one
@@ -144,19 +147,21 @@ using butterfly_partner = std::size_t (*)(std::size_t rank, int reach, std::size
     return root == 2 * c + 1 ? root : 2 * c;
   };
   std::vector<std::size_t> reached{root < 2 * folded ? root / 2 : root - folded};
-  tree_hops result;
+  std::vector<tree_hops> result;
   int const rounds = std::countr_zero(core);
   for (int round = 0; round < rounds; ++round) {
+    auto& hops = result.emplace_back();
     int const reach = far_first ? rounds - round : round + 1;
     for (std::size_t i = reached.size(); i-- > 0;) {
       auto const to = partner(reached[i], reach, core);
-      result.emplace_back(ranks[rank_at(reached[i])], ranks[rank_at(to)]);
+      hops.emplace_back(ranks[rank_at(reached[i])], ranks[rank_at(to)]);
       reached.push_back(to);
     }
   }
+  if (folded > 0) result.emplace_back();
   for (std::size_t c = 0; c < folded; ++c) {
     auto const above = rank_at(c);
-    result.emplace_back(ranks[above], ranks[above ^ 1U]);
+    result.back().emplace_back(ranks[above], ranks[above ^ 1U]);
   }
   return result;
 }
@@ -181,7 +186,10 @@ template <butterfly_partner Partner, bool FarFirst>
   pattern_trees result;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (has_one_root(request.collective) && ranks[i] != root) continue;
-    result.push_back({ranks[i], butterfly_hops(ranks, i, Partner, FarFirst)});
+    auto& t = result.emplace_back(pattern_tree{ranks[i], {}});
+    for (auto const& round : butterfly_rounds(ranks, i, Partner, FarFirst)) {
+      t.hops.insert(t.hops.end(), round.begin(), round.end());
+    }
   }
   return result;
 }

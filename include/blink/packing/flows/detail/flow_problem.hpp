@@ -8,12 +8,10 @@
 #include <blink/packing/lp/detail/exact_solve.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <vector>
 
 // Concurrent flows: the problem, loads, and the bounds that prices prove.
@@ -112,18 +110,6 @@ struct proven_flow_bound {
   }
   if (cost == 0) return std::nullopt;
   return proven_flow_bound{rational(static_cast<std::int64_t>(value), cost), prices, cost};
-}
-
-/// The same for prices that are first rounded to whole steps. Rounded prices still prove a bound.
-[[nodiscard]] inline std::optional<proven_flow_bound> bound_of_rounded_prices(
-    flow_problem const& problem, std::span<double const> prices, double largest_step) {
-  double largest = 0;
-  for (double const p : prices) largest = std::max(largest, p);
-  if (!(largest > 0)) return std::nullopt;
-  std::vector<std::int64_t> rounded;
-  for (double const p : prices)
-    rounded.push_back(std::llround(std::max(p, 0.0) / largest * largest_step));
-  return bound_of_prices(problem, rounded);
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

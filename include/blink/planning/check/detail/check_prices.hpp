@@ -219,16 +219,23 @@ class part_routes {
   return best;
 }
 
-/// Checks that the trees of a plan of spanning trees cost at least 1, for any choice of trees:
+/// The cost of what moves a unit of a plan's rate, at least.
+struct unit_cost {
+  wide_cost cost = 0;  ///< stops growing where it is large enough
+  wide_cost one = 1;   ///< the cost 1
+  std::string what;    ///< in words: the trees or routes that cost so much
+};
+
+/// The cost of the cheapest trees of a plan of spanning trees:
 ///
-/// broadcast, reduce:          every out-tree from the root, or in-tree to it
-/// all_reduce:                 every pair of an in-tree and an out-tree with the same root
+/// broadcast, reduce:          an out-tree from the root, or an in-tree to it
+/// all_reduce:                 a pair of an in-tree and an out-tree with the same root
 /// all_gather, reduce_scatter: the mean over all roots, by their shares
 ///
 /// Time: O(P * L log P + P^2 * 2^S) for P parts that hold ranks, L links, and S switches that copy
 ///       or reduce in parts of their own.
-inline void check_tree_prices(plan_view const& view, view_index const& index, plan const& plan,
-                              whole_prices const& prices) {
+[[nodiscard]] inline unit_cost cost_of_trees(plan_view const& view, view_index const& index,
+                                             plan const& plan, whole_prices const& prices) {
   part_routes const routes(index, prices);
   // The parts with ranks, and then those with a switch that trees may span.
   std::vector<std::size_t> listed;
@@ -278,34 +285,36 @@ inline void check_tree_prices(plan_view const& view, view_index const& index, pl
     for (std::size_t i = 0; i < required; ++i) cost[i] += found[i].value_or(prices.most);
   }
   if (has_equal_roots(plan.collective)) {
-    wide_cost sum = 0;  // stops growing once it is large enough
+    unit_cost result{0, prices.most, "the trees of all roots, in the mean,"};
     for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
       wide_cost const share = plan.shares.empty() ? 1 : plan.shares[i];
       wide_cost const of_root = cost[place[routes.part_of(index.node(plan.ranks[i]))]];
       if (share == 0) continue;
-      if (of_root >= prices.most) return;
-      sum += share * of_root;
-      if (sum >= prices.most) return;
+      // The sum stops growing once it is large enough.
+      bool const is_enough = of_root >= prices.most || result.cost + share * of_root >= prices.most;
+      result.cost = is_enough ? prices.most : result.cost + share * of_root;
+      if (is_enough) break;
     }
-    throw plan_fault("certificate: the trees of all roots cost " + cost_text(sum, prices.most) +
-                     " in the mean, expected at least 1");
+    return result;
   }
+  std::optional<std::size_t> cheapest;
   for (std::size_t i = 0; i < required; ++i) {
     bool const is_root = !has_one_root(plan.collective) ||
                          routes.part_of(index.node(root_of_certificate(plan))) == listed[i];
-    if (!is_root || cost[i] >= prices.one) continue;
-    throw plan_fault("certificate: trees with root " + std::to_string(root_of[i]) + " cost " +
-                     cost_text(cost[i], prices.one) + ", expected at least 1");
+    if (is_root && (!cheapest || cost[i] < cost[*cheapest])) cheapest = i;
   }
+  if (!cheapest) throw plan_fault("certificate: the root is no rank of the plan");
+  return {std::min(cost[*cheapest], prices.one), prices.one,
+          "trees with root " + std::to_string(root_of[*cheapest])};
 }
 
-/// Checks that the cheapest routes of all pairs of a sender and its receiver cost at least 1
-/// together.
+/// The cost of the cheapest routes of all pairs of a sender and its receiver, together. It may be
+/// up to `most`.
 /// Time: O(S * L log N) for S senders, L links and N nodes.
-inline void check_route_prices(plan const& plan, view_index const& index,
-                               whole_prices const& prices) {
+[[nodiscard]] inline unit_cost cost_of_routes(plan const& plan, view_index const& index,
+                                              whole_prices const& prices) {
   part_routes const routes(index, prices);
-  wide_cost cost = 0;
+  unit_cost result{0, prices.one, "the cheapest routes of all pairs"};
   std::optional<int> from;
   std::vector<wide_cost> costs;
   for (auto const& pair : wanted_pairs(plan)) {
@@ -316,22 +325,18 @@ inline void check_route_prices(plan const& plan, view_index const& index,
       throw plan_fault("certificate: no route leads from rank " + std::to_string(pair.first) +
                        " to rank " + std::to_string(pair.second));
     }
-    cost += std::min(there, prices.one);
+    result.cost = std::min(result.cost + std::min(there, prices.most), prices.most);
   }
-  if (cost < prices.one) {
-    throw plan_fault("certificate: the cheapest routes of all pairs cost " +
-                     cost_text(cost, prices.one) + ", expected at least 1");
-  }
+  return result;
 }
 
-/// The bound that prices prove.
-/// Throws: plan_fault if they prove none.
-[[nodiscard]] inline rational bound_of_prices(plan_view const& view, view_index const& index,
-                                              plan const& plan,
-                                              price_certificate const& certificate) {
-  bool const flows = is_point_to_point(plan.collective);
+/// The cost of a unit of the rate of a plan of trees, or of the amount of each pair of others.
+/// Throws: plan_fault for prices that are not valid.
+[[nodiscard]] inline unit_cost cost_of_unit(plan_view const& view, view_index const& index,
+                                            plan const& plan,
+                                            price_certificate const& certificate) {
   // With several roots, a tree of one root may prove the bound of all.
-  std::int64_t most = 1;
+  std::int64_t most = is_point_to_point(plan.collective) ? blocks_of(plan) : 1;
   if (has_equal_roots(plan.collective)) {
     constexpr std::int64_t most_shares = std::int64_t{1} << 40;
     rational shares;
@@ -344,17 +349,34 @@ inline void check_route_prices(plan const& plan, view_index const& index,
     most = shares.numerator();
   }
   auto const prices = read_prices(index, certificate, most);
-  rational bound;
+  return is_point_to_point(plan.collective) ? cost_of_routes(plan, index, prices)
+                                            : cost_of_trees(view, index, plan, prices);
+}
+
+/// The sum of price * capacity.
+/// Pre: the links of the prices are those of the view.
+[[nodiscard]] inline rational value_of_prices(view_index const& index,
+                                              price_certificate const& certificate) {
+  rational result;
   for (auto const& p : certificate.prices) {
     int const link = index.link(index.node(p.from), index.node(p.to));
-    bound += p.price * index.links()[static_cast<std::size_t>(link)].capacity;
+    result += p.price * index.links()[static_cast<std::size_t>(link)].capacity;
   }
-  if (flows) {
-    check_route_prices(plan, index, prices);
-    return bound * blocks_of(plan);
+  return result;
+}
+
+/// The bound that prices prove.
+/// Throws: plan_fault if they prove none.
+[[nodiscard]] inline rational bound_of_prices(plan_view const& view, view_index const& index,
+                                              plan const& plan,
+                                              price_certificate const& certificate) {
+  auto const unit = cost_of_unit(view, index, plan, certificate);
+  if (unit.cost < unit.one) {
+    throw plan_fault("certificate: " + unit.what + " cost " + cost_text(unit.cost, unit.one) +
+                     ", expected at least 1");
   }
-  check_tree_prices(view, index, plan, prices);
-  return bound;
+  auto const value = value_of_prices(index, certificate);
+  return is_point_to_point(plan.collective) ? value * blocks_of(plan) : value;
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/routed_forest.hpp>
+#include <blink/planning/plan/detail/servers.hpp>
+#include <blink/planning/plan/plan.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/plan_three_phase.hpp>
+#include <blink/planning/planners/rank_patterns.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+// Trees among servers whose links to the outside differ: which rank of a server sends and receives
+// what.
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// The capacity by which each rank of a server reaches the outside, the narrower direction, in
+/// units. The links of a switch at the edge of the server count for the nearest ranks alike.
+[[nodiscard]] inline std::vector<rational> widths_of(topology const& machine, server const& where,
+                                                     std::vector<int> const& ids) {
+  auto const nodes = machine.nodes.size();
+  std::vector<std::vector<int>> near(nodes);                   // neighbours inside, either way
+  std::map<int, std::pair<std::int64_t, std::int64_t>> gates;  // out and in, by position
+  for (auto const& l : machine.links) {
+    bool const leaves = is_inside(machine, where, l.tail);
+    bool const enters = is_inside(machine, where, l.head);
+    if (leaves && enters) {
+      near[static_cast<std::size_t>(l.tail)].push_back(l.head);
+      near[static_cast<std::size_t>(l.head)].push_back(l.tail);
+    } else if (leaves) {
+      gates[l.tail].first += l.capacity;
+    } else if (enters) {
+      gates[l.head].second += l.capacity;
+    }
+  }
+  std::map<int, std::size_t> place;
+  for (std::size_t i = 0; i < ids.size(); ++i) place[machine.position_of(ids[i])] = i;
+  std::vector<rational> out(ids.size()), in(ids.size());
+  for (auto const& [gate, capacity] : gates) {
+    std::vector<std::size_t> nearest;
+    std::set<int> seen{gate};
+    for (std::vector<int> ring{gate}; nearest.empty() && !ring.empty();) {
+      std::vector<int> next;
+      for (int const at : ring) {
+        if (auto const rank = place.find(at); rank != place.end()) nearest.push_back(rank->second);
+        for (int const other : near[static_cast<std::size_t>(at)]) {
+          if (seen.insert(other).second) next.push_back(other);
+        }
+      }
+      ring = std::move(next);
+    }
+    auto const parts = static_cast<std::int64_t>(nearest.size());
+    for (auto const i : nearest) {
+      out[i] += machine.in_units(capacity.first) / parts;
+      in[i] += machine.in_units(capacity.second) / parts;
+    }
+  }
+  std::vector<rational> result;
+  for (std::size_t i = 0; i < ids.size(); ++i) result.push_back(std::min(out[i], in[i]));
+  return result;
+}
+
+/// Data that crosses between a server and the one above it in a tree.
+struct crossing_part {
+  std::size_t hub = 0;   ///< position of the rank in the server above
+  std::size_t leaf = 0;  ///< position of the rank in the server below
+  rational amount;       ///< of the buffer
+};
+
+/// A tree before it is built.
+struct rail_tree {
+  std::size_t center = 0;  ///< the server of the root
+  std::size_t rank = 0;    ///< position of the rank in all servers between which data crosses
+  rational share;          ///< of the buffer
+  std::vector<std::size_t> order = {};  ///< servers, the center first, each after the one above it
+  std::vector<std::size_t> above = {};  ///< by server
+  /// By server: how the share crosses from the server above. Nothing for the center.
+  std::vector<std::vector<crossing_part>> crossings = {};
+};
+
+/// A star of servers around the center.
+[[nodiscard]] inline rail_tree star_of_servers(std::size_t center, std::size_t rank,
+                                               rational const& share, std::size_t servers) {
+  rail_tree result{center, rank, share};
+  result.above.assign(servers, center);
+  result.order = {center};
+  for (std::size_t s = 0; s < servers; ++s) {
+    if (s != center) result.order.push_back(s);
+  }
+  return result;
+}
+
+/// One of two complementary binary trees of servers below the center.
+[[nodiscard]] inline rail_tree binary_tree_of_servers(std::size_t center, std::size_t rank,
+                                                      rational const& share, std::size_t servers,
+                                                      bool second) {
+  rail_tree result{center, rank, share};
+  result.above.assign(servers, center);
+  std::vector<int> others;
+  for (std::size_t s = 0; s < servers; ++s) {
+    if (s != center) others.push_back(static_cast<int>(s));
+  }
+  auto const tree = in_order_tree(others, second);
+  result.order = {center, static_cast<std::size_t>(tree.root)};
+  for (auto const& [from, to] : tree.hops) {
+    result.above[static_cast<std::size_t>(to)] = static_cast<std::size_t>(from);
+    result.order.push_back(static_cast<std::size_t>(to));
+  }
+  return result;
+}
+
+/// The ranks of the servers, by position: their links to the outside.
+struct server_ports {
+  std::vector<std::vector<int>> ids;         ///< by server and position
+  std::vector<std::vector<rational>> width;  ///< in units
+  std::vector<std::vector<int>> rail;        ///< see `rail_of`
+};
+
+/// Divides the data that crosses between servers over their ranks.
+///
+/// At first all data of a tree crosses between the ranks at its position. Where that is more than a
+/// rank's links carry, parts of it cross between other ranks of the same two servers, on one rail.
+class rail_shares {
+ public:
+  /// rate:      at which the whole buffer moves
+  /// both_ways: the data of a tree crosses in both directions
+  rail_shares(server_ports const& ports, rational const& rate, std::vector<rail_tree> trees,
+              bool both_ways)
+      : ports_(ports), trees_(std::move(trees)), both_ways_(both_ways), room_(ports.width) {
+    auto const servers = room_.size();
+    for (auto& of_server : room_) {
+      for (auto& r : of_server) r /= rate;
+    }
+    for (auto* load : {&received_, &sent_}) {
+      load->assign(servers, std::vector<rational>(room_.front().size()));
+    }
+    for (auto& t : trees_) {
+      t.crossings.assign(servers, {});
+      for (std::size_t s = 0; s < servers; ++s) {
+        if (s != t.center) add(t, s, {t.rank, t.rank, t.share});
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<rail_tree> balanced() && {
+    constexpr int rounds = 4;  // what one rank gives up may make room for another
+    for (int round = 0; round < rounds; ++round) {
+      for (std::size_t s = 0; s < room_.size(); ++s) {
+        for (std::size_t rank = 0; rank < room_[s].size(); ++rank) {
+          relieve(s, rank, false);
+          relieve(s, rank, true);
+        }
+      }
+    }
+    return std::move(trees_);
+  }
+
+ private:
+  /// The part of the buffer that the links of a rank could carry more, as a leaf or as a hub.
+  [[nodiscard]] rational left(std::size_t server, std::size_t rank, bool as_hub) const {
+    auto const& room = room_[server][rank];
+    if (both_ways_) return room - received_[server][rank] - sent_[server][rank];
+    return room - (as_hub ? sent_ : received_)[server][rank];
+  }
+
+  void add(rail_tree& t, std::size_t server, crossing_part const& part) {
+    t.crossings[server].push_back(part);
+    received_[server][part.leaf] += part.amount;
+    sent_[t.above[server]][part.hub] += part.amount;
+  }
+
+  void relieve(std::size_t server, std::size_t rank, bool as_hub) {
+    auto const count = trees_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (left(server, rank, as_hub) >= rational(0)) return;
+      auto& t = trees_[(i + server * 13) % count];  // so that not the same trees are divided
+      if (!as_hub && t.center != server) move(t, server, rank, false);
+      for (std::size_t s = 0; as_hub && s < room_.size(); ++s) {
+        if (s != t.center && t.above[s] == server) move(t, s, rank, true);
+      }
+    }
+  }
+
+  /// Moves as much of what a tree sends to a leaf from a rank to others as helps the rank.
+  void move(rail_tree& t, std::size_t leaf, std::size_t rank, bool as_hub) {
+    auto const above = t.above[leaf];
+    auto const server = as_hub ? above : leaf;
+    for (std::size_t p = 0; p < t.crossings[leaf].size(); ++p) {
+      auto const over = -left(server, rank, as_hub);
+      if (over <= rational(0)) break;
+      auto const part = t.crossings[leaf][p];
+      if ((as_hub ? part.hub : part.leaf) != rank || part.amount == rational(0)) continue;
+      auto moved = part;
+      rational most;
+      // One end moves to another rank on the rail of the other end. If there is no room, both move.
+      auto const rail = as_hub ? ports_.rail[leaf][part.leaf] : ports_.rail[above][part.hub];
+      for (bool const both : {false, true}) {
+        if (most > rational(0)) break;
+        for (std::size_t k = 0; k < room_[leaf].size(); ++k) {
+          if (k == rank || (both ? ports_.rail[above][k] != ports_.rail[leaf][k]
+                                 : ports_.rail[server][k] != rail)) {
+            continue;
+          }
+          auto const at_leaf = left(leaf, k, false), at_hub = left(above, k, true);
+          auto const free = both ? std::min(at_leaf, at_hub) : as_hub ? at_hub : at_leaf;
+          if (free <= most) continue;
+          most = free;
+          moved = {both || as_hub ? k : part.hub, both || !as_hub ? k : part.leaf, {}};
+        }
+      }
+      if (most == rational(0)) continue;
+      moved.amount = std::min({over, part.amount, most});
+      t.crossings[leaf][p].amount -= moved.amount;
+      received_[leaf][part.leaf] -= moved.amount;
+      sent_[above][part.hub] -= moved.amount;
+      add(t, leaf, moved);
+      --p;  // what is left may move to another rank
+    }
+    std::erase_if(t.crossings[leaf],
+                  [](crossing_part const& part) { return part.amount == rational(0); });
+  }
+
+  server_ports const& ports_;
+  std::vector<rail_tree> trees_;
+  bool both_ways_;
+  std::vector<std::vector<rational>> room_;             // by server and rank: of the buffer
+  std::vector<std::vector<rational>> received_, sent_;  // by server and rank
+};
+
+/// The share of an all-reduce of which each server is the center on each rail, at a rate. With M
+/// servers, a leaf moves the part of a rail once each way and a center M - 2 times more.
+///
+/// width: by server and rail
+/// Post:  exact if the links of every server carry the rails' parts; otherwise shares are rounded.
+[[nodiscard]] inline std::vector<std::vector<rational>> rail_centers(
+    std::vector<std::vector<rational>> const& width, rational const& rate) {
+  auto const servers = width.size(), rails = width.front().size();
+  auto const more = static_cast<std::int64_t>(servers) - 2;
+  std::vector<std::vector<rational>> result(servers, std::vector<rational>(rails));
+  rational all;
+  std::vector<rational> of_rail(rails);
+  for (auto const& of_server : width) {
+    for (std::size_t r = 0; r < rails; ++r) {
+      of_rail[r] += of_server[r];
+      all += of_server[r];
+    }
+  }
+  bool is_exact = rate == all / (2 * (more + 1));
+  for (std::size_t s = 0; s < servers; ++s) {
+    for (std::size_t r = 0; r < rails; ++r) {
+      result[s][r] = (width[s][r] / rate - of_rail[r] / all) / more;
+      is_exact = is_exact && result[s][r] >= rational(0);
+    }
+  }
+  if (is_exact) return result;
+  // What a rail is too narrow for in a server moves to the other rails there, which are center of
+  // less. The parts of the rails follow from what each has left, and the other way round.
+  std::vector<double> part(rails);
+  std::vector<std::vector<double>> spare(servers, std::vector<double>(rails));
+  for (std::size_t r = 0; r < rails; ++r) part[r] = (of_rail[r] / all).to_double();
+  constexpr int rounds = 100;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<double> leaves(rails, 0);
+    for (std::size_t s = 0; s < servers; ++s) {
+      double lost = 0, room = 0;
+      for (std::size_t r = 0; r < rails; ++r) {
+        spare[s][r] = (width[s][r] / rate).to_double() - part[r];
+        lost += std::max(-spare[s][r], 0.0);
+        room += std::max(spare[s][r], 0.0);
+      }
+      for (std::size_t r = 0; r < rails; ++r) {
+        double const moved = room > 0 ? std::min(lost / room, 1.0) * std::max(spare[s][r], 0.0) : 0;
+        leaves[r] += part[r] + std::min(spare[s][r], 0.0) + moved;
+        spare[s][r] = std::max(spare[s][r], 0.0) - moved;
+      }
+    }
+    double sum = 0;
+    for (std::size_t r = 0; r < rails; ++r) {
+      part[r] = std::max((of_rail[r] / rate).to_double() - leaves[r], 0.0);
+      sum += part[r];
+    }
+    for (double& each : part) each /= sum > 0 ? sum : 1;
+  }
+  constexpr std::int64_t steps = std::int64_t{1} << 20;
+  for (std::size_t r = 0; r < rails; ++r) {
+    double sum = 0;
+    for (std::size_t s = 0; s < servers; ++s) sum += spare[s][r];
+    for (std::size_t s = 0; s < servers; ++s) {
+      double const share = sum > 0 ? part[r] * spare[s][r] / sum : 0;
+      result[s][r] = rational(std::llround(share * static_cast<double>(steps)), steps);
+    }
+  }
+  return result;
+}
+
+/// The trees of an all-reduce at a rate.
+[[nodiscard]] inline std::vector<rail_tree> all_reduce_trees(server_ports const& ports,
+                                                             rational const& rate) {
+  std::map<int, std::size_t> number;  // of a rail
+  for (auto const& of_server : ports.rail) {
+    for (int const rail : of_server) number.emplace(rail, number.size());
+  }
+  std::vector<std::vector<rational>> width(ports.rail.size(), std::vector<rational>(number.size()));
+  for (std::size_t s = 0; s < width.size(); ++s) {
+    for (std::size_t k = 0; k < ports.rail[s].size(); ++k) {
+      width[s][number.at(ports.rail[s][k])] += ports.width[s][k];
+    }
+  }
+  auto const centers = rail_centers(width, rate);
+  std::vector<rail_tree> result;
+  for (std::size_t s = 0; s < width.size(); ++s) {
+    for (std::size_t k = 0; k < ports.rail[s].size(); ++k) {
+      auto const rail = number.at(ports.rail[s][k]);
+      if (centers[s][rail] <= rational(0) || ports.width[s][k] == rational(0)) continue;
+      result.push_back(star_of_servers(
+          s, k, centers[s][rail] * (ports.width[s][k] / width[s][rail]), width.size()));
+    }
+  }
+  return result;
+}
+
+/// The edges of one tree from each rank of a server to the others, by position in `ids`, towards
+/// that rank for a reduce.
+[[nodiscard]] inline std::vector<std::vector<tree_edge>> trees_inside(topology const& machine,
+                                                                      server const& where,
+                                                                      std::vector<int> const& ids,
+                                                                      collective local) {
+  std::vector<std::vector<tree_edge>> result(ids.size());
+  if (ids.size() == 1) return result;
+  auto const part = inside_of(machine, where);
+  auto packed = plan_inside(part, {local});
+  std::map<int, tree const*> heaviest;
+  for (auto const& t : packed.trees) {
+    auto const*& best = heaviest[t.root];
+    if (best == nullptr || best->weight < t.weight) best = &t;
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    auto const& t = *heaviest.at(ids[i]);
+    result[i] = has_reduce_phase(local) ? t.reduce : t.broadcast;
+  }
+  return result;
+}
+
+/// A broadcast, all-gather or all-reduce among servers of equally many ranks, at most at `rate`.
+/// Nothing for other machines. The links of the servers to the outside may differ.
+///
+/// all_gather: a tree at each rank, with a star of servers
+/// all_reduce: the same, with shares that follow the links of the rank
+/// broadcast:  two complementary binary trees of servers for each position of ranks
+///
+/// Inside a server, data is spread over one tree for each rank.
+///
+/// Time: O(trees * servers * ranks of a server); as many trees as ranks or twice as many as
+///       positions, and a few that are divided.
+[[nodiscard]] inline std::optional<plan> plan_over_rails(topology const& machine,
+                                                         plan_request const& request,
+                                                         std::vector<server> const& servers,
+                                                         rational const& rate) {
+  auto const count = servers.size();
+  auto const positions = servers.front().ids.size();
+  if (count < 3 || rate <= rational(0)) return std::nullopt;
+  bool const both_ways = has_both_phases(request.collective);
+  bool const has_root = has_one_root(request.collective);
+  server_ports ports;
+  std::size_t root_server = 0;
+  for (auto const& s : servers) {
+    if (s.ids.size() != positions) return std::nullopt;
+    if (has_root && std::ranges::count(s.ids, *request.root) != 0) root_server = ports.ids.size();
+    ports.ids.push_back(by_rail(machine, s.ids));
+    ports.width.push_back(widths_of(machine, s, ports.ids.back()));
+    auto& rail = ports.rail.emplace_back();
+    for (int const id : ports.ids.back()) rail.push_back(rail_of(machine, id));
+  }
+  auto const& ids = ports.ids;
+  std::vector<rail_tree> wanted;
+  if (both_ways) {
+    wanted = all_reduce_trees(ports, rate);
+  } else if (has_root) {
+    rational const share(1, static_cast<std::int64_t>(2 * positions));
+    for (std::size_t k = 0; k < positions; ++k) {
+      for (bool const second : {false, true}) {
+        wanted.push_back(binary_tree_of_servers(root_server, k, share, count, second));
+      }
+    }
+  } else {
+    rational const share(1, static_cast<std::int64_t>(count * positions));
+    for (std::size_t s = 0; s < count; ++s) {
+      for (std::size_t k = 0; k < positions; ++k) {
+        wanted.push_back(star_of_servers(s, k, share, count));
+      }
+    }
+  }
+  if (wanted.empty()) return std::nullopt;
+  auto const trees = rail_shares(ports, rate, std::move(wanted), both_ways).balanced();
+  std::vector<std::vector<std::vector<tree_edge>>> spread, gathered;  // by server and rank
+  for (std::size_t s = 0; s < count; ++s) {
+    spread.push_back(trees_inside(machine, servers[s], ids[s], collective::all_gather));
+    if (both_ways) {
+      gathered.push_back(trees_inside(machine, servers[s], ids[s], collective::reduce_scatter));
+    }
+  }
+  server_pieces from_root;  // what the root sends inside its server, by part of the buffer
+  if (has_root) {
+    from_root = inside_pieces(machine, servers[root_server], request.collective, *request.root,
+                              {{*request.root, 1}});
+  }
+  routed_forest forest(machine, request);
+  auto& route = forest.route();
+  rational before;  // the part of the buffer of all trees so far
+  for (auto const& t : trees) {
+    std::set<rational> ends;  // of pieces that cross between the same ranks
+    for (auto const& parts : t.crossings) {
+      rational end;
+      for (auto const& part : parts) ends.insert(end += part.amount);
+    }
+    for (auto const& piece : from_root) {
+      if (piece.end > before && piece.end < before + t.share) ends.insert(piece.end - before);
+    }
+    rational start;
+    for (auto const& end : ends) {
+      tree piece{has_root ? *request.root : ids[t.center][t.rank], end - start, {}, {}};
+      for (bool const down : {false, true}) {
+        if (!down && !both_ways) continue;
+        auto& edges = down ? piece.broadcast : piece.reduce;
+        auto const& inside = down ? spread : gathered;
+        auto const& at_center =
+            has_root ? piece_behind(from_root, before + start).broadcast : inside[t.center][t.rank];
+        if (down) append(edges, at_center);
+        for (auto const s : t.order) {
+          if (s == t.center) continue;
+          auto part = t.crossings[s].begin();
+          for (rational upto = part->amount; upto <= start; upto += part->amount) ++part;
+          int const leaf = ids[s][part->leaf], hub = ids[t.above[s]][part->hub];
+          if (!down) append(edges, inside[s][part->leaf]);
+          edges.push_back(down ? route(hub, leaf) : route(leaf, hub));
+          if (down) append(edges, inside[s][part->leaf]);
+        }
+        if (!down) append(edges, at_center);
+      }
+      forest.add(std::move(piece));
+      start = end;
+    }
+    before += t.share;
+  }
+  return std::move(forest).finish();
+}
+
+}}}  // namespace blink::BLINK_ABI::detail
