@@ -146,7 +146,7 @@ ok "groups" "groups 0-1 at 125 GB/s" "$blink" plan dgx1v -c all_to_all --groups 
 ok "plans of groups are sound" "groups       2 of dgx1v" "$blink" check dgx1v groups.json
 ok "groups across" "groups 0-7 at 25 GB/s" "$blink" plan dgx_a100:2 --groups across=8
 ok "groups of their own" "all_gather .* 4 5 6" "$blink" plan dgx1v --groups 0-3/all_gather:4-6 --compare
-refused "groups of another machine" "not a rank of the machine" "$blink" check dgx1p --ranks 0-3 groups.json
+refused "groups of another machine" "carries 25 of a capacity of 20" "$blink" check dgx1p groups.json
 refused "an empty group" "group 1 is empty" "$blink" plan dgx1v --groups 0-3/
 refused "groups that overlap" "rank 3 is also in group 0" "$blink" plan dgx1v --groups 0-3/3-7
 refused "groups that do not divide" "a number that divides the 8 ranks" "$blink" plan dgx1v --groups of=3

@@ -2,6 +2,7 @@
 // Planners that do not look for the optimum: sound on every machine, and what each is known for.
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/planning/planners/plan_near_torus.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/subset.hpp>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -239,6 +241,48 @@ TEST(baselines, trees_of_small_tori_are_optimal) {
       auto const p = sound_plan(machines::torus(extents), {kind, {}, name, {}});
       EXPECT_EQ(p.rate, p.bound) << name << " " << extents.size();
     }
+  }
+}
+
+// The trees of a whole torus, of which few change, reach the optimum of any planner.
+TEST(near_torus, lost_and_slow_links_leave_an_optimal_all_gather) {
+  std::mt19937 random(24);
+  int planned = 0;
+  for (int run = 0; run < 24; ++run) {
+    SCOPED_TRACE(run);
+    auto machine = run % 3 == 0   ? machines::torus({3, 4, 2})
+                   : run % 3 == 1 ? machines::torus({4, 5})
+                                  : machines::ring(9);
+    for (auto& l : machine.links) l.capacity = 4;
+    for (auto damaged = 1 + random() % 3; damaged > 0; --damaged) {
+      auto const i = random() % machine.links.size();
+      auto const [tail, head] = std::pair(machine.links[i].tail, machine.links[i].head);
+      bool const is_lost = random() % 2 == 0;
+      for (auto& l : machine.links) {
+        if (std::minmax(l.tail, l.head) == std::minmax(tail, head)) l.capacity = is_lost ? 0 : 3;
+      }
+    }
+    std::erase_if(machine.links, [](auto const& l) { return l.capacity == 0; });
+    plan_request const request{collective::all_gather, {}, "exact", {}};
+    auto const p = plan_near_torus(machine, request);
+    if (!p) continue;
+    ++planned;
+    EXPECT_EQ(check_plan(machine, *p).fault.value_or(""), "");
+    EXPECT_EQ(p->rate, p->bound);
+    EXPECT_EQ(p->rate, make_plan(machine, request).rate);
+  }
+  EXPECT_GT(planned, 12);
+  EXPECT_FALSE(plan_near_torus(machines::torus({4, 4}), {collective::all_gather}));
+  EXPECT_FALSE(plan_near_torus(machines::dgx1v(), {collective::all_gather}));
+}
+
+TEST(near_torus, is_the_plan_of_many_ranks) {
+  auto machine = machines::torus({10, 10});
+  std::erase_if(machine.links, [](auto const& l) { return l.tail + l.head == 1; });
+  for (auto const kind : {collective::all_gather, collective::reduce_scatter}) {
+    auto const p = sound_plan(machine, {kind, {}, "exact", {}});
+    EXPECT_EQ(p.rate, p.bound);
+    EXPECT_EQ(p.rate, rational(300, 99));
   }
 }
 

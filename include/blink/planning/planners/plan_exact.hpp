@@ -13,6 +13,7 @@
 #include <blink/planning/planners/plan_flows.hpp>
 #include <blink/planning/planners/plan_gather.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
+#include <blink/planning/planners/plan_near_torus.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
 #include <blink/planning/planners/plan_two_phases.hpp>
 #include <blink/planning/planners/without_egress_excess.hpp>
@@ -92,6 +93,7 @@ inline constexpr exact_algorithm exact_algorithms[]{
     {{collective::broadcast}, has_more_ranks_than<256>, plan_among_servers},
     {{collective::all_reduce}, is_beyond<8>, made_by<plan_joint>},
     {{collective::all_reduce}, is_any, made_by<plan_direct>},
+    {{collective::all_gather}, has_more_ranks_than<64>, plan_near_torus},
     {{collective::broadcast, collective::all_gather}, is_any, made_by<plan_balanced>},
 };
 

@@ -21,11 +21,29 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// Calls `visit(rank, next)` for each pair of neighbours of a torus, once.
+template <class Visit>
+void for_each_neighbours(std::vector<std::size_t> const& extents, Visit visit) {
+  std::size_t n = 1;
+  for (auto const extent : extents) n *= extent;
+  for (std::size_t at = 0; at < n; ++at) {
+    std::size_t stride = n;
+    for (auto const extent : extents) {
+      stride /= extent;
+      auto const place = at / stride % extent;
+      auto const next = at - place * stride + (place + 1) % extent * stride;
+      if (extent > 2 || at < next) visit(at, next);
+    }
+  }
+}
+
 /// The extents of a ring or torus whose ranks are numbered row by row, the last dimension fastest.
 /// Nothing for any other machine.
+///
+/// most_missing: links, one way, that the machine may lack
 /// Time: O(L) for each way to write the number of ranks as a product.
 [[nodiscard]] inline std::optional<std::vector<std::size_t>> torus_extents(
-    topology const& machine) {
+    topology const& machine, std::size_t most_missing = 0) {
   auto const ranks = machine.rank_positions();
   auto const n = ranks.size();
   if (!used_switches(machine).empty()) return std::nullopt;
@@ -38,19 +56,13 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   }
   std::vector<std::size_t> extents;
   auto const fits = [&] {
-    std::size_t expected = 0;
-    for (auto const extent : extents) expected += n * (extent == 2 ? 1 : 2);
-    if (expected != joined.size()) return false;
-    for (std::size_t at = 0; at < n; ++at) {
-      std::size_t stride = n;
-      for (auto const extent : extents) {
-        stride /= extent;
-        auto const place = at / stride % extent;
-        auto const next = at - place * stride + (place + 1) % extent * stride;
-        if (!joined.contains({at, next}) || !joined.contains({next, at})) return false;
-      }
-    }
-    return true;
+    std::size_t expected = 0, found = 0;
+    for_each_neighbours(extents, [&](std::size_t at, std::size_t next) {
+      expected += 2;
+      found += joined.contains({at, next}) ? 1U : 0U;
+      found += joined.contains({next, at}) ? 1U : 0U;
+    });
+    return found == joined.size() && expected - found <= most_missing;
   };
   auto const search = [&](auto const& self, std::size_t rest) -> bool {
     if (rest == 1) return !extents.empty() && fits();
