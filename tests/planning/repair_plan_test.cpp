@@ -157,6 +157,30 @@ TEST(repair_plan, random_ranks_lost_and_added) {
 }
 
 /// A plan that lost some rate to switches with an egress excess may lose some again.
+// A fresh plan of many ranks takes less time than keeping old trees.
+TEST(repair_plan, of_many_ranks_is_a_fresh_plan) {
+  auto const before = machines::dgx_h100(9);
+  auto after = before;
+  std::size_t const links = after.links.size();
+  std::erase_if(after.links, [&](blink::link const& l) {
+    return l.kind == link_kind::network &&
+           std::min(after.nodes[static_cast<std::size_t>(l.tail)].id,
+                    after.nodes[static_cast<std::size_t>(l.head)].id) == 11;
+  });
+  ASSERT_EQ(after.links.size(), links - 2);
+  for (auto const kind : {collective::broadcast, collective::reduce, collective::all_reduce,
+                          collective::all_gather, collective::reduce_scatter}) {
+    SCOPED_TRACE(to_text(kind));
+    auto const old = make_plan(before, {kind});
+    auto const repaired = repair_plan(after, old);
+    EXPECT_EQ(check_plan(after, repaired.plan).fault.value_or(""), "");
+    EXPECT_EQ(repaired.plan.rate, repaired.plan.bound);
+    plan_request fresh{kind};
+    if (has_one_root(kind)) fresh.root = old.trees.front().root;
+    EXPECT_EQ(repaired.plan.rate, make_plan(after, fresh).rate);
+  }
+}
+
 TEST(repair_plan, of_a_plan_without_egress_excess) {
   topology machine;
   machine.name = "fan";

@@ -17,7 +17,9 @@
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_difference.hpp>
 #include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/plan_among_servers.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
+#include <blink/planning/planners/plan_near_torus.hpp>
 #include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -176,6 +178,20 @@ inline void expect_sound(plan p) {
   }
 }
 
+/// A fresh plan of many ranks that takes less time than keeping old trees. Nothing for machines on
+/// which it is not known.
+/// request: of a forward collective
+[[nodiscard]] inline std::optional<plan> quick_plan(topology const& machine,
+                                                    plan_request const& request) {
+  constexpr std::size_t few_ranks = 64;
+  if (machine.rank_positions().size() <= few_ranks) return std::nullopt;
+  auto result = plan_among_servers(machine, request);
+  if (!result && request.collective == collective::all_gather) {
+    result = plan_near_torus(machine, request);
+  }
+  return result;
+}
+
 /// The plan with every tree reversed: edges towards the root become edges away from it.
 [[nodiscard]] inline plan reversed_trees(plan p) {
   for (auto& t : p.trees) {
@@ -195,12 +211,13 @@ inline void expect_sound(plan p) {
 /// Plans again after a link's capacity changed, a link was lost, or a rank was lost or added. The
 /// plan is as good as a fresh one and keeps as many of the old trees as it can.
 ///
-/// First, the old trees get other weights. That is enough if they reach the bound that the old
-/// certificate proves on the changed machine. Otherwise broadcast, reduce, all-gather and
-/// reduce-scatter keep the trees that fit, and mend those that lost a link or a rank. Trees that
-/// cross a cut too often are given up, and new trees are packed into the room that is left. The cut
-/// condition of Edmonds' theorem decides whether they fit. If not, and for all-reduce, the plan is
-/// made from scratch.
+/// Above 64 ranks, a fresh plan by `plan_among_servers` or `plan_near_torus` takes less time than
+/// keeping old trees, so it is the result where they apply. Otherwise the old trees first get other
+/// weights. That is enough if they reach the bound that the old certificate proves on the changed
+/// machine. Otherwise broadcast, reduce, all-gather and reduce-scatter keep the trees that fit, and
+/// mend those that lost a link or a rank. Trees that cross a cut too often are given up, and new
+/// trees are packed into the room that is left. The cut condition of Edmonds' theorem decides
+/// whether they fit. If not, and for all-reduce, the plan is made from scratch.
 ///
 /// machine: the changed one; all its ranks take part, except the plan's forwarding ranks.
 /// old:     a plan that was sound on the machine before the change; ranks keep their shares, new
@@ -275,18 +292,25 @@ inline void expect_sound(plan p) {
     why = reason;
     return std::optional<repaired_plan>();
   };
+  auto const kind = detail::forward_collective(old.collective);
+  bool const is_reversed = kind != old.collective;
+  auto const forward = is_reversed ? detail::reversed(machine) : machine;
   auto const reuse = [&]() -> std::optional<repaired_plan> {
     if (shares.empty()) {
+      auto fresh = request;
+      fresh.collective = kind;
+      if (auto p = detail::quick_plan(forward, fresh)) {
+        if (is_reversed) p = detail::reversed(*std::move(p), machine);
+        result.reason = "of so many ranks a fresh plan takes less time";
+        return finish(*std::move(p), repair_algorithm::from_scratch);
+      }
       if (auto p = detail::reweighted_plan(machine, old)) {
         return finish(std::move(*p), repair_algorithm::reweighted);
       }
     }
     if (has_both_phases(old.collective)) {
-      return scratch("other weights of the old trees do not reach the optimum");
+      return scratch("other weights of the old trees do not reach the optimum, or are many to try");
     }
-    auto const kind = detail::forward_collective(old.collective);
-    bool const is_reversed = kind != old.collective;
-    auto const forward = is_reversed ? detail::reversed(machine) : machine;
     auto target = detail::empty_plan(forward, {kind});
     if (has_equal_roots(kind)) {
       target = detail::plan_of_shares(forward, {kind}, detail::reduced_shares(forward, shares));

@@ -89,8 +89,8 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
 }
 
 /// A plan of the old trees with new weights that reaches the bound of the old certificate; nothing
-/// if there is none. Where a link has too little room, trees with one part hung elsewhere are also
-/// used.
+/// if there is none, or if finding it takes longer than a fresh plan would. Where a link has too
+/// little room, trees with one part hung elsewhere are also used.
 [[nodiscard]] inline std::optional<plan> reweighted_plan(topology const& machine, plan const& old) {
   if (has_equal_roots(old.collective)) return std::nullopt;  // equal shares need more than weights
   auto result = empty_plan(machine, {old.collective});
@@ -159,6 +159,12 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
     if (known.emplace(column, i).second) columns.push_back(std::move(column));
   }
   if (columns.empty()) return std::nullopt;
+  // Pivots price all columns, and there are a few for each link. Beyond this work, a fresh plan
+  // takes less time.
+  constexpr double most_work = 1e8;
+  double entries = 0;
+  for (auto const& column : columns) entries += static_cast<double>(column.size());
+  if (entries * static_cast<double>(room.size()) > most_work) return std::nullopt;
   auto const packed = simplex(room, listed_columns{columns});
   if (packed.stopped_because != simplex_stop::optimal || packed.rate != *bound) {
     return std::nullopt;
