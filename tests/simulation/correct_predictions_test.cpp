@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <string>
 
 // A folder may be compiled as one source.
@@ -42,6 +43,40 @@ TEST(correct_predictions, expected_times_are_those_of_the_simulation) {
     }
     EXPECT_GT(corrected, 0) << name;
     EXPECT_GT(compared, 20) << name;
+  }
+}
+
+// On rings, tori and servers, the planner that is chosen for a size is as fast as any, as simulated.
+TEST(correct_predictions, no_planner_is_faster_than_the_chosen_one) {
+  std::set<std::string> winners;
+  for (auto const* name : {"ring:16", "torus:3x3", "torus:4x4", "dgx_a100:2"}) {
+    auto machine = *make_built_in_machine(name);
+    if (machine.unit != "GB/s") {
+      machine.unit = "GB/s";
+      for (auto& l : machine.links) {
+        l.capacity *= 25;
+        l.latency_seconds = 1e-6;
+      }
+    }
+    auto candidates = all_plans(machine, {collective::all_reduce, {}, "exact"});
+    correct_predictions(machine, candidates, first, last);
+    for (std::int64_t size = first; size <= last; size *= 4) {
+      auto const bytes = static_cast<double>(size);
+      auto const simulated = [&](plan_candidate const& each) {
+        auto const moved = planned_bytes(each, bytes);
+        return simulate(machine, each.plan, moved, predict(each.cost, moved).chunk_bytes).seconds;
+      };
+      auto const& chosen = candidates.plans[fastest(candidates, bytes).candidate];
+      double const seconds = simulated(chosen);
+      winners.insert(chosen.plan.planner);
+      for (auto const& each : candidates.plans) {
+        EXPECT_LE(seconds, 1.05 * simulated(each))
+            << name << " " << size << ": " << name_of(chosen) << ", " << name_of(each);
+      }
+    }
+  }
+  for (auto const* each : {"one_hop", "trivance", "swing", "exact"}) {
+    EXPECT_TRUE(winners.contains(each)) << each;
   }
 }
 
