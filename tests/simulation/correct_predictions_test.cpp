@@ -46,7 +46,7 @@ TEST(correct_predictions, expected_times_are_those_of_the_simulation) {
   }
 }
 
-// On rings, tori and servers, the planner that is chosen for a size is as fast as any, as simulated.
+// On rings, tori and servers, the chosen planner is as fast as any other, as simulated.
 TEST(correct_predictions, no_planner_is_faster_than_the_chosen_one) {
   std::set<std::string> winners;
   for (auto const* name : {"ring:16", "torus:3x3", "torus:4x4", "dgx_a100:2"}) {
