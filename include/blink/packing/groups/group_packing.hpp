@@ -6,10 +6,12 @@
 #include <blink/core/rational.hpp>
 #include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
+#include <blink/packing/flows/detail/rounded_prices.hpp>
 #include <blink/packing/groups/detail/group_choices.hpp>
 #include <blink/packing/groups/detail/group_race.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -82,26 +84,64 @@ namespace detail {
   return rest / cost;
 }
 
+/// Prices and the rate that they allow.
+struct allowed_by_prices {
+  group_prices prices;
+  rational rate;
+};
+
+/// The same, with prices that are rounded if the numbers would exceed 64 bits otherwise.
+[[nodiscard]] inline std::optional<allowed_by_prices> allowed_by(
+    group_problem const& problem, group_prices const& prices,
+    std::vector<std::optional<rational>> const& rates) {
+  std::vector<double> const given(prices.price.begin(), prices.price.end());
+  for (double const steps : {0.0, 0x1p20, 0x1p12, 0x1p6}) {
+    auto const used = steps == 0 ? prices : costs_by_prices(problem, rounded_prices(given, steps));
+    try {
+      if (!used) continue;
+      if (auto const rate = allowed_rate(problem, *used, rates)) return {{*used, *rate}};
+      return std::nullopt;
+    } catch (overflow_error const&) {  // coarser prices have smaller numbers
+    }
+  }
+  return std::nullopt;
+}
+
 /// Whole amounts in proportion to weights.
 struct whole_amounts {
   std::vector<std::int64_t> amounts;
   rational unit;  ///< weight of an amount of 1
 };
 
+/// Post: amounts have at most 40 bits. If that is too few, weights are rounded down.
 [[nodiscard]] inline whole_amounts in_proportion(std::vector<rational> const& weights) {
-  std::int64_t denominator = 1, divisor = 0;
-  for (auto const& w : weights) {
-    denominator =
-        (rational(denominator) * (w.denominator() / std::gcd(denominator, w.denominator())))
-            .numerator();
-  }
+  constexpr std::int64_t most = std::int64_t{1} << 40;
   whole_amounts result;
-  for (auto const& w : weights) {
-    result.amounts.push_back((w * denominator).numerator());
-    divisor = std::gcd(divisor, result.amounts.back());
+  try {
+    std::int64_t denominator = 1, divisor = 0;
+    for (auto const& w : weights) {
+      denominator =
+          (rational(denominator) * (w.denominator() / std::gcd(denominator, w.denominator())))
+              .numerator();
+    }
+    for (auto const& w : weights) {
+      result.amounts.push_back((w * denominator).numerator());
+      divisor = std::gcd(divisor, result.amounts.back());
+    }
+    for (auto& a : result.amounts) a /= divisor;
+    result.unit = rational(divisor, denominator);
+    if (*std::ranges::max_element(result.amounts) <= most) return result;
+  } catch (overflow_error const&) {
   }
-  for (auto& a : result.amounts) a /= divisor;
-  result.unit = rational(divisor, denominator);
+  std::int64_t steps = 1;
+  double const largest = std::ranges::max_element(weights)->to_double();
+  while (largest * static_cast<double>(2 * steps) <= static_cast<double>(most)) steps *= 2;
+  result = {{}, rational(1, steps)};
+  for (auto const& w : weights) {
+    auto const whole =
+        static_cast<std::int64_t>(std::floor(w.to_double() * static_cast<double>(steps)));
+    result.amounts.push_back(w > rational(0) ? std::max<std::int64_t>(whole, 1) : 0);
+  }
   return result;
 }
 
@@ -113,14 +153,47 @@ class group_filling {
 
   [[nodiscard]] group_packing run() {
     while (std::ranges::any_of(rates_, [](auto const& r) { return !r; })) fill_level();
+    auto const unit = std::min(best_->moved.scale, best_->amounts.unit);
+    for (int const bits : {30, 20, 12}) {
+      try {
+        return result_of(bits == 30 && unit == best_->amounts.unit ? unit : below(unit, bits));
+      } catch (overflow_error const&) {  // fewer bits give smaller numbers
+      }
+    }
+    return result_of(below(unit, 6));
+  }
+
+ private:
+  struct solution {
+    whole_amounts amounts;
+    moved_amounts moved;
+
+    [[nodiscard]] rational rate(group_problem const& problem, std::size_t group,
+                                rational const& unit) const {
+      return unit * (rational(amounts.amounts[group]) * problem.groups[group].parts);
+    }
+  };
+
+  /// A fraction of so many bits over a power of two, not above a positive number.
+  [[nodiscard]] static rational below(rational const& number, int bits) {
+    int const shift = std::clamp(bits - std::ilogb(number.to_double()), 0, 61);
+    auto const steps = std::int64_t{1} << shift;
+    auto const whole =
+        static_cast<std::int64_t>(std::floor(std::ldexp(number.to_double(), shift) * (1 - 1e-15)));
+    return rational(whole, steps);
+  }
+
+  /// The packing in which an amount of 1 weighs `unit`, at most as much as fits.
+  [[nodiscard]] group_packing result_of(rational const& unit) const {
     group_packing result;
     result.groups.resize(rates_.size());
-    for (std::size_t g = 0; g < rates_.size(); ++g)
-      result.groups[g].rate = best_->rate(problem_, g);
+    for (std::size_t g = 0; g < rates_.size(); ++g) {
+      result.groups[g].rate = best_->rate(problem_, g, unit);
+    }
     auto const& moved = best_->moved;
     std::map<std::pair<std::size_t, group_choice>, rational> weight_of;
     for (auto const& [group, weight, choice] : moved.uses) {
-      weight_of[{group, choice}] += best_->unit() * rational(weight, moved.steps);
+      weight_of[{group, choice}] += unit * rational(weight, moved.steps);
     }
     for (auto const& [use, weight] : weight_of) {
       result.groups[use.first].choices.emplace_back(weight, use.second);
@@ -131,10 +204,13 @@ class group_filling {
       });
     }
     std::vector<std::optional<rational>> before(rates_.size());
-    for (auto const& [groups, prices] : levels_) {
+    for (auto const& [groups, found] : levels_) {
+      auto const allowed = allowed_by(problem_, found, before);
+      if (!allowed) throw overflow_error("pack_groups: a bound exceeds 61 bits, expected less");
+      auto const& prices = allowed->prices;
       group_level level;
       level.groups = groups;
-      level.bound = *allowed_rate(problem_, prices, before);
+      level.bound = allowed->rate;
       level.rate = result.groups[groups.front()].rate;
       rational all;
       for (std::size_t g = 0; g < rates_.size(); ++g) {
@@ -147,18 +223,6 @@ class group_filling {
     }
     return result;
   }
-
- private:
-  struct solution {
-    whole_amounts amounts;
-    moved_amounts moved;
-
-    /// The weight of an amount of 1, at most as much as fits.
-    [[nodiscard]] rational unit() const { return std::min(moved.scale, amounts.unit); }
-    [[nodiscard]] rational rate(group_problem const& problem, std::size_t group) const {
-      return unit() * amounts.amounts[group] * problem.groups[group].parts;
-    }
-  };
 
   /// The weight of each root's trees, by group, if the groups that are not fixed have this rate.
   [[nodiscard]] std::vector<rational> weights_at(rational const& rate, bool with_fixed) const {
@@ -197,32 +261,39 @@ class group_filling {
     bool const is_first = levels_.empty();
     auto const first_amounts = in_proportion(weights_at(rational(1), false));
     auto first = raced(first_amounts, is_first);
-    auto prices = first.prices();
-    auto rate = *allowed_rate(problem_, prices, rates_);
-    if (is_first) best_ = solution{in_proportion(weights_at(rate, true)), first.best()};
+    auto allowed = allowed_by(problem_, first.prices(), rates_);
+    if (!allowed) throw overflow_error("pack_groups: a rate exceeds 61 bits, expected less");
+    if (is_first) best_ = solution{in_proportion(weights_at(allowed->rate, true)), first.best()};
     for (std::size_t round = 0; !is_first && round < options_.max_solutions; ++round) {
+      auto const rate = allowed->rate;
       if (rate == last_rate_) break;  // the last solution has it
       auto const amounts = in_proportion(weights_at(rate, true));
       auto race = raced(amounts, true);
       bool const fits = race.best().scale >= amounts.unit;
-      auto const next = allowed_rate(problem_, race.prices(), rates_);
-      if (!fits && !next) break;  // by rounding, the earlier levels alone take all
-      if (fits || *next >= rate) {
+      auto next = allowed_by(problem_, race.prices(), rates_);
+      // Without a next rate, only rounding keeps this one from fitting.
+      if (fits || !next || next->rate >= rate) {
         // A poor solution would take from the earlier levels.
         bool const is_near =
             race.best().scale.to_double() >= (1 - options_.gap) * amounts.unit.to_double();
         if (is_near) best_ = solution{amounts, race.best()};
-        if (next && *next == rate) prices = race.prices();
+        if (next && next->rate == rate) allowed = std::move(next);
         break;
       }
-      rate = *next;
-      prices = race.prices();
+      allowed = std::move(next);
     }
+    auto const rate = allowed->rate;
+    auto prices = std::move(allowed->prices);
     std::vector<std::size_t> limited;
     for (std::size_t g = 0; g < rates_.size(); ++g) {
       if (!rates_[g] && prices.cost[g] > 0) limited.push_back(g);
     }
-    for (auto const g : limited) rates_[g] = simple_below(best_->rate(problem_, g));
+    auto const unit = std::min(best_->moved.scale, best_->amounts.unit);
+    auto const simple = unit == best_->amounts.unit ? unit : below(unit, 30);
+    for (auto const g : limited) {
+      auto const attained = best_->rate(problem_, g, simple);
+      rates_[g] = attained.denominator() <= most_denominator ? attained : below(attained, 24);
+    }
     if (!is_first && rate == last_rate_) {  // it belongs to the last level
       if (auto both = sum_of_prices(problem_, levels_.back().second, prices)) {
         auto& groups = levels_.back().first;
@@ -236,15 +307,7 @@ class group_filling {
     levels_.emplace_back(std::move(limited), std::move(prices));
   }
 
-  /// The rate itself, or one with a smaller denominator that is hardly less.
-  [[nodiscard]] static rational simple_below(rational const& rate) {
-    constexpr std::int64_t simple = 1'000'000;
-    if (rate.denominator() <= simple) return rate;
-    std::int64_t denominator = 1;
-    while (denominator < simple && (rate * denominator) < rational(simple)) denominator *= 2;
-    auto const whole = rate * denominator;
-    return rational(whole.numerator() / whole.denominator(), denominator);
-  }
+  static constexpr std::int64_t most_denominator = 1'000'000;
 
   group_problem const& problem_;
   group_packing_options const& options_;

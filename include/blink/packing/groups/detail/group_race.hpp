@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/core/work_budget.hpp>
 #include <blink/packing/flows/detail/concurrent_program.hpp>
@@ -85,15 +86,19 @@ class group_race {
   void offer(std::vector<std::int64_t> prices) {
     auto found = costs_by_prices(problem_, std::move(prices));
     if (!found) return;
-    rational cost;
-    for (std::size_t g = 0; g < amounts_.size(); ++g)
-      cost += rational(amounts_[g]) * found->cost[g];
-    if (cost == rational(0)) return;
-    auto const bound = rational(found->value) / cost;
-    if (prices_ && bound > bound_) return;
-    if (prices_ && bound == bound_) return combine(*found);
-    bound_ = bound;
-    prices_ = std::move(*found);
+    try {
+      rational cost;
+      for (std::size_t g = 0; g < amounts_.size(); ++g) {
+        cost += rational(amounts_[g]) * found->cost[g];
+      }
+      if (cost == rational(0)) return;
+      auto const bound = rational(found->value) / cost;
+      if (prices_ && bound > bound_) return;
+      if (prices_ && bound == bound_) return combine(*found);
+      bound_ = bound;
+      prices_ = std::move(*found);
+    } catch (overflow_error const&) {  // other prices have smaller numbers
+    }
   }
   void offer(moved_amounts moved) {
     if (moved.scale > best_.scale) best_ = std::move(moved);
@@ -196,7 +201,7 @@ class group_race {
 
   /// Solves the program and offers its results, exact if its numbers are.
   void run_program(std::size_t max_pivots, std::size_t max_equations, std::uint64_t seed) {
-    constexpr std::int64_t rounded = std::int64_t{1} << 24;
+    constexpr std::int64_t largest = std::int64_t{1} << 60;
     for (double const perturbation : {0.0, 1e-8, 1e-6}) {  // selects one of many optimal bases
       group_commodities all(problem_, amounts_);
       concurrent_program program(all, bound_.to_double(), best_.scale.to_double(), perturbation,
@@ -205,7 +210,11 @@ class group_race {
       offer(program.best_prices());
       if (!solved) continue;
       offer(program.prices());
-      for (auto const steps : {program.guessed_steps(100'000).value_or(rounded), rounded}) {
+      // Loads of all amounts must fit, so large amounts leave few steps.
+      auto const rounded = std::min(std::int64_t{1} << 24, largest / all.largest_load());
+      auto const guessed = program.guessed_steps(std::min<std::int64_t>(100'000, rounded));
+      for (auto const steps : {guessed.value_or(rounded), rounded}) {
+        if (steps == 0) continue;
         offer_choices(all, program, program.rounded(steps));
         if (is_won()) return;
       }
