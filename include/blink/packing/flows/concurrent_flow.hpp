@@ -7,9 +7,9 @@
 #include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/flows/detail/balanced_routing.hpp>
+#include <blink/packing/flows/detail/flow_commodities.hpp>
 #include <blink/packing/flows/detail/flow_descent.hpp>
 #include <blink/packing/flows/detail/flow_problem.hpp>
-#include <blink/packing/flows/detail/flow_program.hpp>
 #include <blink/packing/flows/detail/rounded_prices.hpp>
 #include <blink/packing/flows/detail/simple_flows.hpp>
 

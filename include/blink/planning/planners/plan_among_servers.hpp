@@ -105,15 +105,16 @@ struct bound_among_servers {
 /// Pre:    a broadcast, all-gather or all-reduce.
 /// Post:   bound is proven, by prices for entering a server or by the cut of a server or rank. For
 ///         all-reduce, rate >= 0.999 * bound, for the others rate = bound. Nothing for all other
-///         machines, in particular if there are not several servers, or a server's ranks are
-///         not connected inside; nothing for an all-gather whose servers are all alike.
+///         machines, in particular without switches or several servers, or if a server's ranks are
+///         not connected inside.
 [[nodiscard]] inline std::optional<plan> plan_among_servers(topology const& machine,
                                                             plan_request const& request) {
   bool const both_ways = has_both_phases(request.collective);
   detail::expect_forward(request);
   constexpr std::int64_t gap_parts = 1000;  // a gap of one part
   auto const servers = detail::servers_of(machine);
-  if (servers.size() < 2) return std::nullopt;
+  // Where ranks are joined directly, routes among servers take links inside of others.
+  if (servers.size() < 2 || detail::used_switches(machine).empty()) return std::nullopt;
   plan_request wanted = request;
   if (has_one_root(request.collective) && !request.root) {
     auto const best = detail::best_root(machine, request).root;
