@@ -48,6 +48,14 @@
 #define BLINK_ROLLED
 #endif
 
+/// Bytes of results that one device thread holds in registers. clang's code needs more of them for
+/// addresses.
+#if defined(__clang__)
+#define BLINK_ROW_BYTES 64
+#else
+#define BLINK_ROW_BYTES 128
+#endif
+
 /// Marks a function that runs once or only after a failure. Host compilers make it small instead of
 /// fast, which also takes them less time.
 #if defined(__GNUC__) && !defined(__CUDACC__)

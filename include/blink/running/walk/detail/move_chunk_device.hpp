@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -162,6 +163,28 @@ template <class T>
   return aligned;
 }
 
+/// Moves the rows of one of `threads` threads. Afterwards the row is where the next one would be.
+///
+/// A function and not a lambda, which clang does not always expand, so that `way` would lie in
+/// local memory.
+template <class T, class Row, class Reducer>
+BLINK_HOST_DEVICE void move_rows(chunk_way<T> const& way, Row& row, std::uint32_t threads,
+                                 Reducer const& reduce) {
+  BLINK_ROLLED
+  for (; row.has_row(); row.at += std::size_t{threads} * row.flight) move_row(way, row, reduce);
+}
+
+/// Bytes of accumulators that one thread holds in registers for all tiles of a row.
+///
+/// Reducers whose accumulators are not elements need registers of their own, and so do those that
+/// take apart an element of several words.
+template <class T, class Reducer>
+inline constexpr std::size_t most_row_bytes = !combines_elements<Reducer, T> ? 32
+                                              : std::is_class_v<T> &&
+                                                      sizeof(T) > sizeof(std::uint32_t)
+                                                  ? 64
+                                                  : BLINK_ROW_BYTES;
+
 /// Moves the task's next chunk with all threads of the group: 16 bytes at a time if types and
 /// addresses allow it, else, and at the end, element by element.
 ///
@@ -177,30 +200,25 @@ BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Transport const t
   if (way.output == nullptr && way.out_count == 0) return;  // a peer has written it there
   // Outside of the lambda, where nvcc would warn about it for groups of hosts.
   std::uint32_t const thread = group.thread_rank(), threads = group.size();
-  // Moves the rows of this thread; the next one begins at `row.at`.
-  auto const move = [&](auto& row) {
-    BLINK_ROLLED
-    for (; row.has_row(); row.at += std::size_t{threads} * row.flight) move_row(way, row, reduce);
-  };
   std::size_t done = 0;
   constexpr std::size_t n = elements_of_tile(sizeof(T), sizeof(sent_t<Reducer, T>), sizeof(A));
   if constexpr (n > 0) {
-    constexpr std::size_t budget = combines_elements<Reducer, T> ? 128 : 32;
+    constexpr std::size_t budget = most_row_bytes<T, Reducer>;
     constexpr std::size_t flight = n * sizeof(A) < budget ? budget / (n * sizeof(A)) : 1;
     if (has_pack_addresses(way)) {
       std::size_t first = thread;
       if constexpr (flight > 1) {
         tile_row<n, flight, true> rows{0, thread, threads, count / n};
-        move(rows);
+        move_rows(way, rows, threads, reduce);
         first = rows.at;
       }
       tile_row<n, 1, true> rest{0, first, threads, count / n};
-      move(rest);
+      move_rows(way, rest, threads, reduce);
       done = count / n * n;
     }
   }
   tile_row<1, 1, false> elements{done, thread, threads, count - done};
-  move(elements);
+  move_rows(way, elements, threads, reduce);
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -45,10 +45,19 @@ struct chunk_way {
 
   /// The sources in the order of the ranks.
   [[nodiscard]] BLINK_HOST_DEVICE chunk_source source(std::uint32_t k) const {
-    if (reads_input && k == input_position) return {input, source_kind::elements, rank, false, 0};
-    auto const& end = in[reads_input && k > input_position ? k - 1 : k];
-    return {end.at, end.is_partial ? source_kind::partials : source_kind::elements, end.peer, true,
-            end.first + chunk};
+    return either(reads_input && k == input_position, input, rank,
+                  in + (reads_input && k > input_position ? k - 1 : k), chunk);
+  }
+
+ private:
+  /// Takes values. Of two members, clang would choose an address to load from, and keep the whole
+  /// way in local memory for that.
+  [[nodiscard]] BLINK_HOST_DEVICE static chunk_source either(bool is_own, void const* input,
+                                                             std::int32_t rank, endpoint const* end,
+                                                             std::uint64_t chunk) {
+    if (is_own) return {input, source_kind::elements, rank, false, 0};
+    return {end->at, end->is_partial ? source_kind::partials : source_kind::elements, end->peer,
+            true, end->first + chunk};
   }
 };
 
