@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives/call_records.hpp>
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
@@ -29,7 +30,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -386,10 +386,9 @@ void run_perf(perf_options const& options) {
     }
   }
   if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << nlohmann::json{{"blink_perf", 1}, {"unit", "GB/s"}, {"rows", rows}}.dump(2) << "\n";
-    if (!file.flush())
-      throw input_error(options.json + ": cannot be written, expected a writable file");
+    detail::write_text(
+        options.json,
+        nlohmann::json{{"blink_perf", 1}, {"unit", "GB/s"}, {"rows", rows}}.dump(2) + "\n");
   }
   if (wrong > 0) {
     std::fprintf(stderr, "blink: %llu wrong elements\n", static_cast<unsigned long long>(wrong));

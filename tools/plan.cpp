@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/core/detail/input_text.hpp>
 #include <blink/drawing/picture.hpp>
 #include <blink/planning/choose_plan.hpp>
 #include <blink/planning/plan/groups_file.hpp>
@@ -21,7 +22,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -272,9 +272,7 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
   }
   export_plan(machine, p, options.exports);
   if (!options.svg.empty()) {
-    std::ofstream file(options.svg);
-    file << draw_svg(machine, p) << std::flush;
-    if (!file) throw input_error(options.svg + ": cannot be written");
+    detail::write_text(options.svg, draw_svg(machine, p));
     std::printf("\npicture written to %s\n", options.svg.c_str());
   }
 }

@@ -2,6 +2,7 @@
 #include "plan_groups.hpp"
 
 #include <blink/planning/check/check_groups.hpp>
+#include <blink/planning/constraints/restricted_machine.hpp>
 #include <blink/planning/plan/groups_file.hpp>
 #include <blink/planning/plan_groups.hpp>
 
@@ -124,10 +125,8 @@ groups_plan show_groups(allocation const& place, std::vector<group_request> cons
     std::printf("  %s\n", in_words(p.ranks).c_str());
   }
   link_amounts capacity;
-  for (auto const& l : place.machine.links) {
-    capacity[{place.machine.nodes[static_cast<std::size_t>(l.tail)].id,
-              place.machine.nodes[static_cast<std::size_t>(l.head)].id}] +=
-        place.machine.in_units(l.capacity);
+  for (auto const& [ends, steps] : detail::capacities_by_ids(place.machine)) {
+    capacity.emplace(ends, place.machine.in_units(steps));
   }
   print_loads(capacity, report.load, all);
   return found;

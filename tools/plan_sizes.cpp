@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_sizes.hpp"
 
+#include <blink/core/detail/input_text.hpp>
 #include <blink/planning/choose_tuning.hpp>
 #include <blink/schedule/tuning_file.hpp>
 #include <blink/simulation/correct_predictions.hpp>
@@ -13,7 +14,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <utility>
 
 namespace blink::tools {
@@ -138,17 +138,14 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
     refused.push_back({{"planner", planner}, {"reason", reason}});
   }
   if (options.json.empty()) return;
-  std::ofstream file(options.json);
-  file << nlohmann::json{{"blink_sizes", 1},
-                         {"collective", to_text(request.collective)},
-                         {"machine", machine.name},
-                         {"rows", std::move(rows)},
-                         {"fastest_from", std::move(from)},
-                         {"refused", std::move(refused)}}
-              .dump(2)
-       << "\n"
-       << std::flush;
-  if (!file) throw input_error(options.json + ": cannot be written");
+  detail::write_text(options.json, nlohmann::json{{"blink_sizes", 1},
+                                                  {"collective", to_text(request.collective)},
+                                                  {"machine", machine.name},
+                                                  {"rows", std::move(rows)},
+                                                  {"fastest_from", std::move(from)},
+                                                  {"refused", std::move(refused)}}
+                                           .dump(2) +
+                                       "\n");
 }
 
 }  // namespace blink::tools

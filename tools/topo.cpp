@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/core/detail/input_text.hpp>
 #include <blink/drawing/picture.hpp>
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/canonical.hpp>
@@ -14,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -200,12 +200,6 @@ void print_ports(topology const& machine, std::size_t most) {
   if (lines > most) std::printf("  ... %zu more, --full shows them\n", lines - most);
 }
 
-void write_output(std::string const& path, std::string const& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (!file) throw input_error(path + ": cannot be written, expected a writable file");
-}
-
 void run_topo(topo_options const& options) {
   if (options.list) {
     print_list();
@@ -225,7 +219,7 @@ void run_topo(topo_options const& options) {
   print_matrix(machine, options.full);
   print_ports(machine, most);
   if (!options.json.empty()) {
-    write_output(options.json, write_json(machine));
+    detail::write_text(options.json, write_json(machine));
     std::printf("\nmachine written to %s\n", options.json.c_str());
   }
   if (!options.svg.empty()) {
@@ -234,7 +228,7 @@ void run_topo(topo_options const& options) {
     for (auto const& n : machine.nodes) {
       if (n.kind == node_kind::rank) bare.ranks.push_back(n.id);
     }
-    write_output(options.svg, draw_svg(machine, bare));
+    detail::write_text(options.svg, draw_svg(machine, bare));
     std::printf("\npicture written to %s\n", options.svg.c_str());
   }
 }

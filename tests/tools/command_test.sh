@@ -151,9 +151,9 @@ refused "an empty group" "group 1 is empty" "$blink" plan dgx1v --groups 0-3/
 refused "groups that overlap" "rank 3 is also in group 0" "$blink" plan dgx1v --groups 0-3/3-7
 refused "groups that do not divide" "a number that divides the 8 ranks" "$blink" plan dgx1v --groups of=3
 refused "groups and hints" "--groups and hints contradict" "$blink" plan dgx1v --groups 0-3/4-7 --max-trees 3
-refused "a barrier of groups" "groups do not plan barrier" "$blink" plan dgx1v --groups 0-3/4-7 -c barrier
+refused "a barrier of groups" "found barrier, expected a collective that moves data" "$blink" plan dgx1v --groups 0-3/4-7 -c barrier
 ok "swing" "rate/bound 100.0 %" "$blink" plan torus:4x4 --planner swing
-refused "no torus" "plans rings and tori" "$blink" plan dgx1v --planner trivance
+refused "no torus" "is no ring or torus of direct links" "$blink" plan dgx1v --planner trivance
 refused "no time" "--time: found '0', expected a positive number" "$blink" plan dgx1v --time 0
 refused "no memory" "--memory 0: expected more than 0 bytes" "$blink" plan dgx1v --memory 0
 refused "hints in no time" "the budget was spent before" "$blink" plan dgx1v --max-trees 3 --time 0.000001

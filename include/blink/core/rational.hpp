@@ -157,6 +157,12 @@ inline std::optional<rational> rational::from_text(std::string_view text) {
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// The least common multiple of positive numbers.
+/// Throws: overflow_error if it exceeds 64 bits.
+[[nodiscard]] constexpr std::int64_t common_multiple(std::int64_t a, std::int64_t b) {
+  return (rational(a) * (b / std::gcd(a, b))).numerator();
+}
+
 /// The least denominator up to `most` that makes all values nearly integers, found by continued
 /// fractions. It is a multiple of `first`. Returns nothing if there is none.
 [[nodiscard]] inline std::optional<std::int64_t> common_denominator(std::span<double const> values,

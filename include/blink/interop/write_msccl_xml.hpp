@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/interop/detail/msccl_names.hpp>
 #include <blink/interop/make_step_program.hpp>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -118,10 +118,7 @@ namespace detail {
 /// Throws: input_error if the file cannot be written; planning_error as `write_msccl_xml`.
 inline void write_msccl_xml_file(step_program const& program, std::string const& file,
                                  msccl_dialect dialect = msccl_dialect::azure) {
-  auto const text = write_msccl_xml(program, dialect);
-  std::ofstream stream(file, std::ios::binary);
-  stream << text << std::flush;
-  if (!stream) throw input_error(file + ": cannot be written");
+  detail::write_text(file, write_msccl_xml(program, dialect));
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -3,6 +3,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <string>
@@ -179,9 +179,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Writes the file. Throws: input_error if the file cannot be written.
 inline void write_mscclpp_json_file(mscclpp_program const& program, std::string const& file) {
-  std::ofstream stream(file, std::ios::binary);
-  stream << write_mscclpp_json(program) << std::flush;
-  if (!stream) throw input_error(file + ": cannot be written");
+  detail::write_text(file, write_mscclpp_json(program));
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -6,13 +6,13 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/core/work_budget.hpp>
-#include <blink/graph/concepts.hpp>
 #include <blink/packing/groups/group_packing.hpp>
 #include <blink/planning/plan/detail/oriented_tree.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/groups_plan.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/topology/connectivity.hpp>
+#include <blink/planning/planners/plan_flows.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -46,8 +46,10 @@ inline void expect_groups(topology const& machine, std::vector<group_request> co
   for (std::size_t g = 0; g < groups.size(); ++g) {
     auto const where = "group " + std::to_string(g) + ": ";
     auto const& group = groups[g];
+    auto const kind = std::string(to_text(group.collective));
     if (!group_collectives.contains(group.collective)) {
-      throw planning_error(where + "groups do not plan " + std::string(to_text(group.collective)));
+      throw planning_error(where + "found " + kind +
+                           ", expected a collective that moves data, and no permute");
     }
     if (group.ranks.empty()) throw input_error(where + "found no rank, expected at least one");
     for (int const id : group.ranks) {
@@ -61,12 +63,10 @@ inline void expect_groups(topology const& machine, std::vector<group_request> co
       }
     }
     if (!group.root) continue;
-    if (!has_root(group.collective)) {
-      throw input_error(where + std::string(to_text(group.collective)) +
-                        " has no root, found root " + std::to_string(*group.root));
-    }
-    if (std::ranges::count(group.ranks, *group.root) == 0) {
-      throw input_error(where + "the root " + std::to_string(*group.root) + " is not in the group");
+    bool const fits = has_root(group.collective);
+    if (!fits || std::ranges::count(group.ranks, *group.root) == 0) {
+      throw input_error(where + "found the root " + std::to_string(*group.root) + ", expected " +
+                        (fits ? "one of its ranks" : "none, as " + kind + " has no root"));
     }
   }
 }
@@ -83,13 +83,8 @@ inline void expect_groups(topology const& machine, std::vector<group_request> co
     if (has_blocks(kind)) result.parts = count;
     int const root_number =
         static_cast<int>(std::ranges::find(result.members, root) - result.members.begin());
-    for (int i = 0; i < count; ++i) {
-      group_root from{result.members[static_cast<std::size_t>(i)], {}};
-      for (int j = 0; j < count; ++j) {
-        if (i == j || !has_flow(kind, i, j, has_root(kind) ? root_number : -1)) continue;
-        from.sinks.push_back(result.members[static_cast<std::size_t>(j)]);
-      }
-      if (!from.sinks.empty()) result.roots.push_back(std::move(from));
+    for (auto& [from, sinks] : demands_among(kind, result.members, root_number)) {
+      if (!sinks.empty()) result.roots.push_back({from, std::move(sinks)});
     }
     return result;
   }
@@ -110,23 +105,21 @@ inline void expect_groups(topology const& machine, std::vector<group_request> co
 /// Throws: planning_error that names two ranks of a group without a route that it needs.
 inline void require_group_routes(topology const& machine, group_demand const& demand,
                                  std::size_t number) {
+  std::vector<flow_demand> needed;
   for (auto const& root : demand.roots) {
-    auto const& others = demand.shape == group_shape::routes ? root.sinks : demand.members;
-    int const from = root.vertex < 0 ? others.front() : root.vertex;
-    bool const inward =
-        demand.shape == group_shape::in_trees || demand.shape == group_shape::tree_pairs;
-    for (bool const leaves : {true, false}) {
-      if (leaves ? demand.shape == group_shape::in_trees : !inward) continue;
-      auto const seen = reached(machine, {from}, leaves, [](link const&) { return true; });
-      for (int const at : others) {
-        if (seen[static_cast<std::size_t>(at)]) continue;
-        auto const id = [&](int position) {
-          return std::to_string(machine.nodes[static_cast<std::size_t>(position)].id);
-        };
-        throw planning_error("group " + std::to_string(number) + ": no route leads from rank " +
-                             id(leaves ? from : at) + " to rank " + id(leaves ? at : from));
-      }
+    int const center = root.vertex < 0 ? demand.members.front() : root.vertex;
+    if (demand.shape == group_shape::routes) {
+      needed.push_back({center, root.sinks});
+      continue;
     }
+    if (demand.shape != group_shape::in_trees) needed.push_back({center, demand.members});
+    if (demand.shape == group_shape::out_trees) continue;
+    for (int const from : demand.members) needed.push_back({from, {center}});
+  }
+  try {
+    require_routes(machine, needed);
+  } catch (planning_error const& reason) {
+    throw planning_error("group " + std::to_string(number) + ": " + reason.what());
   }
 }
 
@@ -183,7 +176,7 @@ inline void take_choices(topology const& machine, packed_group const& packed, pl
 ///
 /// machine: the allocation: call `subset` and `only_links` before, as for `make_plan`.
 /// budget:  once it is spent, the best rates so far are the result.
-/// Source:  `pack_groups`; groups that are part of a machine: PCCL, 2024.
+/// Source:  `pack_groups`; groups for which all other ranks forward: PCCL, 2026 (arXiv 2606.07019).
 /// Time:    milliseconds for a server, seconds for 64 ranks; see `pack_groups`.
 /// Post:    passes `check_groups`. Each plan alone passes `check_plan`; it has no bound of its own.
 ///          In all levels rate <= bound, mostly equal. A group of one rank has no trees and is in
@@ -220,15 +213,8 @@ inline void take_choices(topology const& machine, packed_group const& packed, pl
       if (!members.contains(id)) result.forwarding_ranks.push_back(id);
     }
     if (demands.empty()) return result;
-    std::map<std::pair<int, int>, std::int64_t> between;  // parallel links are one
-    for (auto const& l : machine.links) between[{l.tail, l.head}] += l.capacity;
-    arc_list graph{static_cast<int>(machine.nodes.size()), {}};
-    std::vector<std::int64_t> capacity;
-    for (auto const& [ends, c] : between) {
-      graph.arcs.push_back({ends.first, ends.second});
-      capacity.push_back(c);
-    }
-    auto const packed = pack_groups(graph, capacity, std::move(demands));
+    auto const nodes = detail::to_node_graph(machine);
+    auto const packed = pack_groups(nodes.graph, nodes.capacity, std::move(demands));
     for (std::size_t i = 0; i < moving.size(); ++i) {
       auto& of_group = result.plans[moving[i]];
       of_group.rate = machine.in_units(packed.groups[i].rate);
@@ -239,12 +225,7 @@ inline void take_choices(topology const& machine, packed_group const& packed, pl
       for (auto const i : found.groups) level.groups.push_back(moving[i]);
       level.rate = machine.in_units(found.rate);
       level.bound = machine.in_units(found.bound);
-      for (std::size_t e = 0; e < found.prices.size(); ++e) {
-        if (found.prices[e] == rational(0)) continue;
-        auto const id = [&](int at) { return machine.nodes[static_cast<std::size_t>(at)].id; };
-        level.proof.prices.push_back(
-            {id(graph.arcs[e].tail), id(graph.arcs[e].head), found.prices[e]});
-      }
+      level.proof = detail::to_certificate(machine, nodes, found.prices);
       result.levels.push_back(std::move(level));
     }
     return result;

@@ -17,9 +17,8 @@
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_difference.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/planners/plan_among_servers.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
-#include <blink/planning/planners/plan_near_torus.hpp>
+#include <blink/planning/planners/plan_exact.hpp>
 #include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -27,7 +26,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -154,8 +152,7 @@ namespace detail {
   }
   std::int64_t steps = 1;
   for (auto const& entry : load) {
-    auto const denominator = entry.second.denominator();
-    steps = (rational(steps) * (denominator / std::gcd(steps, denominator))).numerator();
+    steps = common_multiple(steps, entry.second.denominator());
   }
   result.steps_per_unit = steps;
   for (auto const& [ends, amount] : load) {
@@ -178,20 +175,6 @@ inline void expect_sound(plan p) {
   }
 }
 
-/// A fresh plan of many ranks that takes less time than keeping old trees. Nothing for machines on
-/// which it is not known.
-/// request: of a forward collective
-[[nodiscard]] inline std::optional<plan> quick_plan(topology const& machine,
-                                                    plan_request const& request) {
-  constexpr std::size_t few_ranks = 64;
-  if (machine.rank_positions().size() <= few_ranks) return std::nullopt;
-  auto result = plan_among_servers(machine, request);
-  if (!result && request.collective == collective::all_gather) {
-    result = plan_near_torus(machine, request);
-  }
-  return result;
-}
-
 /// The plan with every tree reversed: edges towards the root become edges away from it.
 [[nodiscard]] inline plan reversed_trees(plan p) {
   for (auto& t : p.trees) {
@@ -211,13 +194,13 @@ inline void expect_sound(plan p) {
 /// Plans again after a link's capacity changed, a link was lost, or a rank was lost or added. The
 /// plan is as good as a fresh one and keeps as many of the old trees as it can.
 ///
-/// Above 64 ranks, a fresh plan by `plan_among_servers` or `plan_near_torus` takes less time than
-/// keeping old trees, so it is the result where they apply. Otherwise the old trees first get other
-/// weights. That is enough if they reach the bound that the old certificate proves on the changed
-/// machine. Otherwise broadcast, reduce, all-gather and reduce-scatter keep the trees that fit, and
-/// mend those that lost a link or a rank. Trees that cross a cut too often are given up, and new
-/// trees are packed into the room that is left. The cut condition of Edmonds' theorem decides
-/// whether they fit. If not, and for all-reduce, the plan is made from scratch.
+/// Above 64 ranks, `plan_among_servers` and `plan_near_torus` make a fresh plan in less time than
+/// old trees are kept. Where they apply, theirs is the result. Otherwise the old trees first get
+/// other weights. That is enough if they reach the bound that the old certificate proves on the
+/// changed machine. Otherwise broadcast, reduce, all-gather and reduce-scatter keep the trees that
+/// fit, and mend those that lost a link or a rank. Trees that cross a cut too often are given up,
+/// and new trees are packed into the room that is left. The cut condition of Edmonds' theorem
+/// decides whether they fit. If not, and for all-reduce, the plan is made from scratch.
 ///
 /// machine: the changed one; all its ranks take part, except the plan's forwarding ranks.
 /// old:     a plan that was sound on the machine before the change; ranks keep their shares, new
@@ -299,7 +282,7 @@ inline void expect_sound(plan p) {
     if (shares.empty()) {
       auto fresh = request;
       fresh.collective = kind;
-      if (auto p = detail::quick_plan(forward, fresh)) {
+      if (auto p = detail::first_exact_plan(forward, fresh, true)) {
         if (is_reversed) p = detail::reversed(*std::move(p), machine);
         result.reason = "of so many ranks a fresh plan takes less time";
         return finish(*std::move(p), repair_algorithm::from_scratch);

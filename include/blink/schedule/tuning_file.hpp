@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -146,9 +145,7 @@ class tuning_reader : public json_fields {
 ///
 /// Throws: input_error if the file cannot be written.
 inline void write_tuning_file(std::string const& file, std::vector<tuning_table> const& tables) {
-  std::ofstream stream(file);
-  stream << write_tuning(tables);
-  if (!stream.flush()) throw input_error(file + ": cannot be written, expected a writable path");
+  detail::write_text(file, write_tuning(tables));
 }
 
 /// Reads tables from JSON text. Unknown keys are ignored.

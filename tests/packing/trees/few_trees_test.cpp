@@ -140,6 +140,35 @@ std::size_t fewest_by_brute_force(std::vector<std::vector<int>> const& trees,
   return best;
 }
 
+/// A small random graph with all its arborescences from vertex 0, and the optimum by Edmonds' cut.
+struct small_case {
+  arc_list graph;
+  std::vector<std::int64_t> capacities{};
+  rational optimum{};
+  std::vector<std::vector<int>> all{};
+
+  small_case(std::mt19937& random, int n, int arcs, int largest)
+      : graph(random_arcs(random, n, arcs, true)) {
+    auto const size = static_cast<std::size_t>(n);
+    capacity_matrix matrix(size, std::vector<std::int64_t>(size));
+    for (auto const& a : graph.arcs) {
+      capacities.push_back(std::uniform_int_distribution<int>(1, largest)(random));
+      if (a.tail == a.head) continue;
+      matrix[static_cast<std::size_t>(a.tail)][static_cast<std::size_t>(a.head)] +=
+          capacities.back();
+    }
+    optimum = best_broadcast(matrix, 0);
+    for_each_arborescence(graph, 0, [&](std::vector<int> const& t) { all.push_back(t); });
+  }
+  [[nodiscard]] few_trees_result few(few_trees_options const& options) const {
+    auto result =
+        few_trees(arborescence_oracle(graph, 0, capacities), all, capacities, optimum.to_double(),
+                  std::vector<double>(capacities.size(), 1.0), options);
+    check_few(result, capacities, [&](auto const& t) { return is_arborescence(graph, 0, t); });
+    return result;
+  }
+};
+
 // With every tree as a candidate, the integer optimum is known by Edmonds' cut. Enumeration of all
 // selections gives the least number of trees.
 TEST(few_trees, fewest_of_all_trees_on_small_graphs) {
@@ -148,32 +177,18 @@ TEST(few_trees, fewest_of_all_trees_on_small_graphs) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     int const n = 3 + static_cast<int>(seed % 2);
-    arc_list const graph = random_arcs(random, n, n + 2 + static_cast<int>(seed % 3), true);
-    std::vector<std::int64_t> capacities;
-    capacity_matrix matrix(static_cast<std::size_t>(n),
-                           std::vector<std::int64_t>(static_cast<std::size_t>(n)));
-    for (auto const& a : graph.arcs) {
-      capacities.push_back(std::uniform_int_distribution<int>(1, 3)(random));
-      if (a.tail == a.head) continue;
-      matrix[static_cast<std::size_t>(a.tail)][static_cast<std::size_t>(a.head)] +=
-          capacities.back();
-    }
-    auto const optimum = best_broadcast(matrix, 0);
-    std::vector<std::vector<int>> all;
-    for_each_arborescence(graph, 0, [&](std::vector<int> const& t) { all.push_back(t); });
-    if (all.size() > 12) continue;
+    small_case const small(random, n, n + 2 + static_cast<int>(seed % 3), 3);
+    if (small.all.size() > 12) continue;
     ++compared;
-    auto const result = few_trees(arborescence_oracle(graph, 0, capacities), all, capacities,
-                                  optimum.to_double(), std::vector<double>(capacities.size(), 1.0),
-                                  {.fraction = 1,
+    auto const result = small.few({.fraction = 1,
                                    .each_once_first = false,
                                    .node_limit = 1'000'000,
                                    .completion_rounds = seed % 2});
-    check_few(result, capacities, [&](auto const& t) { return is_arborescence(graph, 0, t); });
     EXPECT_TRUE(result.reached);
     EXPECT_TRUE(result.proven_fewest);
-    EXPECT_EQ(result.rate, optimum);
-    EXPECT_EQ(result.trees.size(), fewest_by_brute_force(all, capacities, optimum.numerator()));
+    EXPECT_EQ(result.rate, small.optimum);
+    EXPECT_EQ(result.trees.size(),
+              fewest_by_brute_force(small.all, small.capacities, small.optimum.numerator()));
   }
   EXPECT_GT(compared, 40);
 }
@@ -184,29 +199,16 @@ TEST(few_trees, says_proven_only_of_the_fewest) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    arc_list const graph = random_arcs(random, 4, 7 + static_cast<int>(seed % 3), true);
-    std::vector<std::int64_t> capacities;
-    capacity_matrix matrix(4, std::vector<std::int64_t>(4));
-    for (auto const& a : graph.arcs) {
-      capacities.push_back(std::uniform_int_distribution<int>(1, 4)(random));
-      if (a.tail == a.head) continue;
-      matrix[static_cast<std::size_t>(a.tail)][static_cast<std::size_t>(a.head)] +=
-          capacities.back();
-    }
-    auto const optimum = best_broadcast(matrix, 0);
-    std::vector<std::vector<int>> all;
-    for_each_arborescence(graph, 0, [&](std::vector<int> const& t) { all.push_back(t); });
-    if (all.size() > 12) continue;
-    auto const result = few_trees(
-        arborescence_oracle(graph, 0, capacities), all, capacities, optimum.to_double(),
-        std::vector<double>(capacities.size(), 1.0),
+    small_case const small(random, 4, 7 + static_cast<int>(seed % 3), 4);
+    if (small.all.size() > 12) continue;
+    auto const result = small.few(
         {.fraction = 1, .each_once_first = false, .node_limit = seed % 12, .completion_rounds = 1});
-    check_few(result, capacities, [&](auto const& t) { return is_arborescence(graph, 0, t); });
     if (!result.reached) {
       EXPECT_FALSE(result.proven_fewest);
       continue;
     }
-    auto const fewest = fewest_by_brute_force(all, capacities, optimum.numerator());
+    auto const fewest =
+        fewest_by_brute_force(small.all, small.capacities, small.optimum.numerator());
     if (result.proven_fewest) {
       ++proven;
       EXPECT_EQ(result.trees.size(), fewest);

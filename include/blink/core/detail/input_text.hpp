@@ -117,4 +117,12 @@ inline std::optional<std::int64_t> common_steps(std::int64_t a, std::int64_t b, 
   return text;
 }
 
+/// Writes a file.
+/// Throws: input_error if it cannot be written.
+inline void write_text(std::string const& path, std::string_view text) {
+  std::ofstream stream(path, std::ios::binary);
+  stream << text << std::flush;
+  if (!stream) throw input_error(path + ": cannot be written, expected a writable file");
+}
+
 }}}  // namespace blink::BLINK_ABI::detail

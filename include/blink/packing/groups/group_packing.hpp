@@ -90,7 +90,8 @@ struct allowed_by_prices {
   rational rate;
 };
 
-/// The same, with prices that are rounded if the numbers would exceed 64 bits otherwise.
+/// The rate that prices allow to all groups that are not fixed. Prices are rounded where numbers
+/// would exceed 64 bits otherwise. Nothing if these groups cost nothing.
 [[nodiscard]] inline std::optional<allowed_by_prices> allowed_by(
     group_problem const& problem, group_prices const& prices,
     std::vector<std::optional<rational>> const& rates) {
@@ -119,11 +120,7 @@ struct whole_amounts {
   whole_amounts result;
   try {
     std::int64_t denominator = 1, divisor = 0;
-    for (auto const& w : weights) {
-      denominator =
-          (rational(denominator) * (w.denominator() / std::gcd(denominator, w.denominator())))
-              .numerator();
-    }
+    for (auto const& w : weights) denominator = common_multiple(denominator, w.denominator());
     for (auto const& w : weights) {
       result.amounts.push_back((w * denominator).numerator());
       divisor = std::gcd(divisor, result.amounts.back());
@@ -359,7 +356,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   for (auto const& group : problem.groups) {
     auto const has = [&](int v) { return std::ranges::count(group.members, v) == 1; };
     expects(group.members.size() >= 2 && std::ranges::all_of(group.members, has),
-            "pack_groups: a group has fewer than two members, or one twice");
+            "pack_groups: a group has fewer than two members, or one twice, expected two or more");
     expects(std::ranges::all_of(group.members,
                                 [&](int v) { return 0 <= v && v < problem.graph.vertex_count; }),
             "pack_groups: a member is not a vertex, expected one of the graph");
@@ -367,10 +364,11 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
             "pack_groups: a group has no root or no part, expected at least one");
     for (auto const& root : group.roots) {
       expects(group.shape == group_shape::tree_pairs || has(root.vertex),
-              "pack_groups: a root is not a member of its group");
+              "pack_groups: a root is not in its group, expected a member");
       expects((group.shape == group_shape::routes) == !root.sinks.empty() &&
                   std::ranges::all_of(root.sinks, has),
-              "pack_groups: sinks are members, for routes alone");
+              "pack_groups: a root has the wrong sinks, expected members for routes, and none for "
+              "trees");
     }
   }
   return detail::group_filling(problem, options).run();

@@ -132,7 +132,7 @@ inline void check_levels(topology const& machine, groups_plan const& groups) {
 [[nodiscard]] inline groups_report check_groups(topology const& machine,
                                                 groups_plan const& groups) {
   groups_report report;
-  try {
+  report.fault = detail::first_fault([&] {
     std::map<int, std::size_t> group_of;
     std::map<std::pair<int, int>, rational> capacity;
     for (std::size_t g = 0; g < groups.plans.size(); ++g) {
@@ -169,11 +169,7 @@ inline void check_levels(topology const& machine, groups_plan const& groups) {
                                " of all groups, of a capacity of " + capacity.at(ends).to_text());
     }
     detail::check_levels(machine, groups);
-  } catch (overflow_error const&) {
-    throw;  // neither sound nor a fault
-  } catch (error const& fault) {
-    report.fault = fault.what();
-  }
+  });
   return report;
 }
 

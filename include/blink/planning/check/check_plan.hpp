@@ -55,7 +55,7 @@ struct check_report {
 [[nodiscard]] inline check_report check_plan(topology const& machine, plan const& plan,
                                              int window = 2) {
   check_report report;
-  try {
+  report.fault = detail::first_fault([&] {
     expects(window > 0, "check_plan: expected window > 0");
     auto const view = detail::member_view(machine, plan);
     detail::view_index const index(view);
@@ -94,11 +94,7 @@ struct check_report {
       throw detail::plan_fault("the rate " + report.rate.to_text() + " is above the bound " +
                                report.bound->to_text());
     }
-  } catch (overflow_error const&) {
-    throw;  // neither sound nor a fault
-  } catch (error const& fault) {
-    report.fault = fault.what();
-  }
+  });
   return report;
 }
 

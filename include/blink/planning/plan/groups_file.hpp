@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -82,9 +81,7 @@ inline constexpr int groups_file_format = 1;
 
 /// Writes plans of groups to a file. Throws: input_error if the file cannot be written.
 inline void write_groups_file(groups_plan const& groups, std::string const& file) {
-  std::ofstream stream(file, std::ios::binary);
-  stream << write_groups(groups) << std::flush;
-  if (!stream) throw input_error(file + ": cannot be written");
+  detail::write_text(file, write_groups(groups));
 }
 
 }}  // namespace blink::BLINK_ABI

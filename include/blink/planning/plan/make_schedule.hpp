@@ -160,9 +160,7 @@ inline void add_what_stays(schedule& result, plan const& plan) {
 
   std::int64_t denominator = 1;
   for (auto const& t : trees) {
-    denominator = (rational(denominator) * t.weight.denominator() /
-                   std::gcd(denominator, t.weight.denominator()))
-                      .numerator();
+    denominator = detail::common_multiple(denominator, t.weight.denominator());
   }
   std::int64_t divisor = 0;
   for (auto const& t : trees) {

@@ -200,9 +200,7 @@ class plan_reader : public json_fields {
 
 /// Writes a plan to a file. Throws: input_error if the file cannot be written.
 inline void write_plan_file(plan const& plan, std::string const& file) {
-  std::ofstream stream(file, std::ios::binary);
-  stream << write_plan(plan) << std::flush;
-  if (!stream) throw input_error(file + ": cannot be written");
+  detail::write_text(file, write_plan(plan));
 }
 
 }}  // namespace blink::BLINK_ABI

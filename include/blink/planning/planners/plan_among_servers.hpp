@@ -9,7 +9,7 @@
 #include <blink/planning/plan/detail/servers.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/planners/detail/rail_shares.hpp>
+#include <blink/planning/planners/detail/plan_over_rails.hpp>
 #include <blink/planning/planners/plan_three_phase.hpp>
 #include <blink/planning/planners/plan_two_phases.hpp>
 #include <blink/topology/topology.hpp>
@@ -36,6 +36,8 @@ struct bound_among_servers {
 ///             2 (M - 1) times; or what leaves or enters one server or rank.
 /// all_gather: what enters the server or rank that receives its part of the buffer last.
 /// broadcast:  what leaves the root or its server, or enters another server or rank.
+///
+/// root: node id, of a broadcast
 [[nodiscard]] inline bound_among_servers bound_of_servers(topology const& machine,
                                                           std::vector<server> const& servers,
                                                           collective kind, int root) {
@@ -43,6 +45,7 @@ struct bound_among_servers {
   bool const both_ways = has_both_phases(kind);
   auto const nodes = machine.nodes.size();
   auto const ranks = static_cast<std::int64_t>(machine.rank_positions().size());
+  auto const root_at = static_cast<std::size_t>(has_root ? machine.position_of(root) : 0);
   std::vector<std::vector<bool>> parts;
   std::vector<int> part_of(nodes, -1);
   for (auto const& s : servers) {
@@ -76,7 +79,7 @@ struct bound_among_servers {
   };
   auto const consider_part = [&](std::vector<bool> const& part, std::int64_t held,
                                  rational const& in, rational const& out) {
-    bool const holds_root = has_root && part[static_cast<std::size_t>(machine.position_of(root))];
+    bool const holds_root = has_root && part[root_at];
     if (!holds_root) consider(both_ways || has_root ? in : in * ranks / (ranks - held), part, true);
     if (both_ways || holds_root) consider(out, part, false);
   };
@@ -101,7 +104,8 @@ struct bound_among_servers {
 /// Source: the stars: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys
 ///         2020, section 3.5; the bound of all-reduce: the partition of Tutte and Nash-Williams
 ///         (1961), in both directions.
-/// Time:   as one choice of `plan_three_phase`, twice.
+/// Time:   O(trees * N) edges, see `detail::plan_over_rails`; for an all-reduce that is not exact
+///         also as one choice of `plan_three_phase`.
 /// Pre:    a broadcast, all-gather or all-reduce.
 /// Post:   bound is proven, by prices for entering a server or by the cut of a server or rank. For
 ///         all-reduce, rate >= 0.999 * bound, for the others rate = bound. Nothing for all other
@@ -111,6 +115,8 @@ struct bound_among_servers {
                                                             plan_request const& request) {
   bool const both_ways = has_both_phases(request.collective);
   detail::expect_forward(request);
+  expects(has_spanning_trees(request.collective),
+          "plan_among_servers: another collective, expected broadcast, all_gather or all_reduce");
   constexpr std::int64_t gap_parts = 1000;  // a gap of one part
   auto const servers = detail::servers_of(machine);
   // Where ranks are joined directly, routes among servers take links inside of others.

@@ -38,6 +38,8 @@ struct exact_algorithm {
   bool (*suits)(topology const& machine);
   /// Returns nothing if the algorithm does not apply after all.
   std::optional<plan> (*make)(topology const& machine, plan_request const& request);
+  /// True if this takes less time than keeping trees of an old plan.
+  bool is_quick = false;
 };
 
 template <plan (*Make)(topology const&, plan_request const&)>
@@ -88,24 +90,37 @@ inline constexpr exact_algorithm exact_algorithms[]{
      is_star,
      made_by<plan_switch>},
     {{collective::all_reduce}, is_beyond<64>, plan_two_phases},
-    {{collective::all_reduce}, has_more_ranks_than<64>, plan_among_servers},
-    {{collective::all_gather, collective::broadcast}, has_uneven_servers<64>, plan_among_servers},
-    {{collective::broadcast}, has_more_ranks_than<256>, plan_among_servers},
+    {{collective::all_reduce}, has_more_ranks_than<64>, plan_among_servers, true},
+    {{collective::all_gather, collective::broadcast},
+     has_uneven_servers<64>,
+     plan_among_servers,
+     true},
+    {{collective::broadcast}, has_more_ranks_than<256>, plan_among_servers, true},
     {{collective::all_reduce}, is_beyond<8>, made_by<plan_joint>},
     {{collective::all_reduce}, is_any, made_by<plan_direct>},
-    {{collective::all_gather}, has_more_ranks_than<64>, plan_near_torus},
+    {{collective::all_gather}, has_more_ranks_than<64>, plan_near_torus, true},
     {{collective::broadcast, collective::all_gather}, is_any, made_by<plan_balanced>},
 };
+
+/// The plan of the first of `exact_algorithms` that applies, or of the first quick one. Nothing if
+/// none does.
+[[nodiscard]] inline std::optional<plan> first_exact_plan(topology const& machine,
+                                                          plan_request const& request,
+                                                          bool only_quick) {
+  expect_forward(request);
+  for (auto const& each : exact_algorithms) {
+    if (only_quick && !each.is_quick) continue;
+    if (!each.collectives.contains(request.collective) || !each.suits(machine)) continue;
+    if (auto result = each.make(machine, request)) return result;
+  }
+  return std::nullopt;
+}
 
 /// Plans optimally on any machine, by the first of `exact_algorithms` that applies.
 ///
 /// Pre: neither a reduce nor a reduce_scatter.
 [[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
-  expect_forward(request);
-  for (auto const& each : exact_algorithms) {
-    if (!each.collectives.contains(request.collective) || !each.suits(machine)) continue;
-    if (auto result = each.make(machine, request)) return *std::move(result);
-  }
+  if (auto result = first_exact_plan(machine, request, false)) return *std::move(result);
   throw planning_error("exact: no algorithm plans " + std::string(to_text(request.collective)));
 }
 

@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,23 +27,35 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The receivers of each sender, by positions in `machine.nodes`.
-/// Throws: input_error if the destinations of a permutation are not the ranks, each at most once.
-[[nodiscard]] inline std::vector<flow_demand> demands_of(topology const& machine,
-                                                         plan_request const& request) {
-  bool const permutes = request.collective == collective::permute;
-  auto const ranks = machine.rank_positions();
+/// The receivers of each sender among some ranks, by positions in `machine.nodes`.
+///
+/// root: position in `ranks`, of a gather or scatter
+/// Pre:  the collective is point-to-point, and no permute
+[[nodiscard]] inline std::vector<flow_demand> demands_among(collective kind,
+                                                            std::vector<int> const& ranks,
+                                                            int root) {
   std::vector<flow_demand> result;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     auto& demand = result.emplace_back(flow_demand{ranks[i], {}});
-    if (permutes) continue;
     for (std::size_t j = 0; j < ranks.size(); ++j) {
-      if (j != i && has_flow(request.collective, static_cast<int>(i), static_cast<int>(j), -1)) {
+      if (j != i && has_flow(kind, static_cast<int>(i), static_cast<int>(j), root)) {
         demand.sinks.push_back(ranks[j]);
       }
     }
   }
-  if (!permutes) return result;
+  return result;
+}
+
+/// The receivers of each sender, by positions in `machine.nodes`.
+/// Throws: input_error if the destinations of a permutation are not the ranks, each at most once.
+[[nodiscard]] inline std::vector<flow_demand> demands_of(topology const& machine,
+                                                         plan_request const& request) {
+  auto const ranks = machine.rank_positions();
+  if (request.collective != collective::permute) {
+    return demands_among(request.collective, ranks, -1);
+  }
+  std::vector<flow_demand> result;
+  for (int const rank : ranks) result.push_back({rank, {}});
   auto const& to = request.destinations;
   if (to.size() != ranks.size()) {
     throw input_error("permute: found " + std::to_string(to.size()) +
@@ -108,28 +119,20 @@ inline void require_routes(topology const& machine, std::vector<flow_demand> con
                                     [](flow_demand const& d) { return d.sinks.empty(); });
   if (all_stay) return result;
   detail::require_routes(machine, demands);
-  std::map<std::pair<int, int>, std::int64_t> between;  // parallel links are one
   std::int64_t sum = 0;
-  for (auto const& l : machine.links) {
-    between[{l.tail, l.head}] += l.capacity;
-    sum += l.capacity;
-  }
+  for (auto const& l : machine.links) sum += l.capacity;
   if (sum > (std::int64_t{1} << 61) / static_cast<std::int64_t>(result.ranks.size())) {
     throw overflow_error("plan_flows: capacities times ranks exceed 61 bits");
   }
-  arc_list graph{static_cast<int>(machine.nodes.size()), {}};
-  std::vector<std::int64_t> capacity;
-  for (auto const& [ends, c] : between) {
-    graph.arcs.push_back({ends.first, ends.second});
-    capacity.push_back(c);
-  }
-  auto const found = concurrent_flow(graph, capacity, demands, options);
+  auto const nodes = detail::to_node_graph(machine);
+  auto const& graph = nodes.graph;
+  auto const found = concurrent_flow(graph, nodes.capacity, demands, options);
   detail::unlimited_scope const whole;  // what follows is no search
 
   auto const blocks =
       has_blocks(request.collective) ? static_cast<std::int64_t>(result.ranks.size()) : 1;
   auto const rate = machine.in_units(found.rate);
-  std::vector<rational> load(capacity.size());
+  std::vector<rational> load(nodes.capacity.size());
   result.rate = rate * blocks;
   result.bound = machine.in_units(found.bound) * blocks;
   std::vector<std::int64_t> wanted(machine.nodes.size());
@@ -148,14 +151,7 @@ inline void require_routes(topology const& machine, std::vector<flow_demand> con
       detail::add_path(result.trees, machine, path_nodes, weight);
     }
   }
-  price_certificate proof;
-  for (std::size_t e = 0; e < found.prices.size(); ++e) {
-    if (found.prices[e] == rational(0)) continue;
-    auto const& a = graph.arcs[e];
-    proof.prices.push_back({machine.nodes[static_cast<std::size_t>(a.tail)].id,
-                            machine.nodes[static_cast<std::size_t>(a.head)].id, found.prices[e]});
-  }
-  result.proof = std::move(proof);
+  result.proof = detail::to_certificate(machine, nodes, found.prices);
   return result;
 }
 

@@ -25,46 +25,20 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// All nodes of a machine and its links, parallel ones added up.
-struct node_graph {
-  arc_list graph;                      ///< vertices are positions of nodes
-  std::vector<std::int64_t> capacity;  ///< by edge, in capacity steps of the machine
-  routed_network network;              ///< what the nodes do; servers are groups
-};
-
-[[nodiscard]] inline node_graph to_node_graph(topology const& machine) {
-  node_graph result;
-  result.graph.vertex_count = static_cast<int>(machine.nodes.size());
+/// The roles of the nodes of a machine; servers are groups.
+[[nodiscard]] inline routed_network network_of(topology const& machine) {
+  routed_network result;
   for (auto const& n : machine.nodes) {
-    result.network.is_switch.push_back(n.kind == node_kind::switch_node);
-    result.network.copies.push_back(n.copies);
-    result.network.reduces.push_back(n.reduces);
-    result.network.group.push_back(n.server);
-  }
-  std::map<std::pair<int, int>, std::int64_t> total;
-  for (auto const& l : machine.links) total[{l.tail, l.head}] += l.capacity;
-  for (auto const& [ends, capacity] : total) {
-    result.graph.arcs.push_back({ends.first, ends.second});
-    result.capacity.push_back(capacity);
+    result.is_switch.push_back(n.kind == node_kind::switch_node);
+    result.copies.push_back(n.copies);
+    result.reduces.push_back(n.reduces);
+    result.group.push_back(n.server);
   }
   return result;
 }
 
 [[nodiscard]] inline bool has_copying_switches(topology const& machine) {
   return std::ranges::any_of(machine.nodes, [](node const& n) { return n.copies || n.reduces; });
-}
-
-[[nodiscard]] inline price_certificate to_certificate(topology const& machine,
-                                                      node_graph const& nodes,
-                                                      std::vector<rational> const& prices) {
-  price_certificate result;
-  for (std::size_t e = 0; e < prices.size(); ++e) {
-    if (prices[e] == rational(0)) continue;
-    auto const& a = nodes.graph.arcs[e];
-    result.prices.push_back({machine.nodes[static_cast<std::size_t>(a.tail)].id,
-                             machine.nodes[static_cast<std::size_t>(a.head)].id, prices[e]});
-  }
-  return result;
 }
 
 /// Plans all-reduce for ranks behind one switch that copies and reduces, with no other link;
@@ -152,9 +126,10 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
   result.planner = planned_by::approximate;
   if (result.ranks.size() == 1) return result;
   auto const nodes = detail::to_node_graph(machine);
-  detail::take_pairs(machine, nodes,
-                     pack_joint_routes_approximately(nodes.graph, nodes.capacity, nodes.network),
-                     result);
+  detail::take_pairs(
+      machine, nodes,
+      pack_joint_routes_approximately(nodes.graph, nodes.capacity, detail::network_of(machine)),
+      result);
   return result;
 }
 
@@ -193,9 +168,10 @@ struct joint_plan_limits {
   if (may_approximate) options.max_growth_work = limits.max_growth_work;
   try {
     detail::budget_scope const half(detail::budget_scope::part(may_approximate ? 0.5 : 1));
-    detail::take_pairs(machine, nodes,
-                       pack_joint_routes(nodes.graph, nodes.capacity, nodes.network, options),
-                       result);
+    detail::take_pairs(
+        machine, nodes,
+        pack_joint_routes(nodes.graph, nodes.capacity, detail::network_of(machine), options),
+        result);
     return result;
   } catch (overflow_error const&) {
     if (!may_approximate) throw;

@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,38 +25,26 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// A torus of equal links, some of which are narrower or lost.
-struct damaged_torus {
-  topology whole;                              ///< with all links as wide as most are
-  std::vector<std::pair<int, int>> damaged{};  ///< positions of nodes
-};
-
-/// Nothing for other machines, whole ones among them.
-[[nodiscard]] inline std::optional<damaged_torus> to_damaged_torus(topology const& machine) {
+/// The whole torus of a machine of which links are narrower or lost: all links are as wide as most
+/// are. Nothing for other machines, whole ones among them.
+[[nodiscard]] inline std::optional<topology> whole_torus(topology const& machine) {
   constexpr std::size_t most_damaged = 16;  // links, one way
   auto const extents = torus_extents(machine, most_damaged);
   if (!extents) return std::nullopt;
-  std::map<std::pair<int, int>, std::int64_t> capacity;
-  for (auto const& l : machine.links) capacity[{l.tail, l.head}] += l.capacity;
-  std::map<std::int64_t, std::size_t> count;
-  for (auto const& [ends, c] : capacity) ++count[c];
+  auto const nodes = to_node_graph(machine);
+  std::map<std::int64_t, std::size_t> count;  // of links, by capacity
+  for (auto const c : nodes.capacity) ++count[c];
   auto const usual =
       std::ranges::max_element(count, {}, [](auto const& c) { return c.second; })->first;
-  damaged_torus result{machine};
-  result.whole.links.clear();
+  auto result = machine;
+  result.links.clear();
   auto const ranks = machine.rank_positions();
-  bool is_wider = false;
-  for_each_neighbours(*extents, [&](std::size_t a, std::size_t b) {
-    for (auto const& ends : {std::pair(ranks[a], ranks[b]), std::pair(ranks[b], ranks[a])}) {
-      result.whole.links.push_back({ends.first, ends.second, usual});
-      auto const found = capacity.find(ends);
-      is_wider = is_wider || (found != capacity.end() && found->second > usual);
-      if (found == capacity.end() || found->second < usual) result.damaged.push_back(ends);
-    }
+  for_each_neighbour_pair(*extents, [&](std::size_t a, std::size_t b) {
+    result.links.push_back({ranks[a], ranks[b], usual});
+    result.links.push_back({ranks[b], ranks[a], usual});
   });
-  if (is_wider || result.damaged.empty() || result.damaged.size() > most_damaged) {
-    return std::nullopt;
-  }
+  auto const damaged = result.links.size() - count[usual];
+  if (count.rbegin()->first > usual || damaged == 0 || damaged > most_damaged) return std::nullopt;
   return result;
 }
 
@@ -112,7 +99,7 @@ class tree_mending {
 /// Plans all-gather on a torus of equal links of which a few are narrower or lost: the trees of the
 /// whole torus, less heavy, of which those over such links take other ways.
 ///
-/// Where a link is lost, the ranks at its ends limit the rate, and all other links have room.
+/// A lost link limits the ranks at its ends. All other links have room.
 ///
 /// Source: trees over cheapest edges: J. Edmonds, "Optimum branchings", 1967.
 /// Time:   the whole torus by its symmetry, and a cheapest arborescence for each tree over a
@@ -122,75 +109,56 @@ class tree_mending {
 [[nodiscard]] inline std::optional<plan> plan_near_torus(topology const& machine,
                                                          plan_request const& request) {
   detail::expect_kind(request, collective::all_gather, "plan_near_torus");
-  auto const torus = detail::to_damaged_torus(machine);
-  if (!torus) return std::nullopt;
+  auto const whole = detail::whole_torus(machine);
+  if (!whole) return std::nullopt;
   auto const everyone = machine.rank_positions();
   auto const best_of = [&](topology const& on) {
     return all_gather_rate(on, detail::capacities_of(on), everyone);
   };
   auto const optimum = best_of(machine);
   if (optimum.rate_per_root == rational(0)) return std::nullopt;
-  auto const before = best_of(torus->whole);
-  auto const trees = plan_symmetric_all_gather(torus->whole, before);
+  auto const before = best_of(*whole);
+  auto const trees = plan_symmetric_all_gather(*whole, before);
   if (!trees) return std::nullopt;
 
-  plan result = detail::empty_plan(machine, request);
-  auto const ranks = static_cast<std::int64_t>(everyone.size());
-  result.rate = result.bound = machine.in_units(optimum.rate_per_root * ranks);
-  result.proof = detail::cut_at(machine, optimum.cut);
+  // Weights and capacities in whole units.
+  auto const ranks = detail::to_rank_graph(machine);
   auto const less = optimum.rate_per_root / before.rate_per_root;
-  std::int64_t units = machine.steps_per_unit;  // of a unit of the machine
+  std::int64_t units = ranks.step.denominator();  // of a unit of the machine
   for (auto const& t : *trees) {
-    auto const denominator = (t.weight * less).denominator();
-    units = (rational(units) * (denominator / std::gcd(units, denominator))).numerator();
+    units = detail::common_multiple(units, (t.weight * less).denominator());
   }
-  std::map<std::pair<int, int>, std::int64_t> capacity;  // by (from, to) node ids, in units
-  auto const id = [&](int at) { return machine.nodes[static_cast<std::size_t>(at)].id; };
-  for (auto const& l : machine.links) {
-    capacity[{id(l.tail), id(l.head)}] += (machine.in_units(l.capacity) * units).numerator();
-  }
-  std::map<std::pair<int, int>, int> number;  // of an edge, by (from, to) node ids
-  arc_list graph{static_cast<int>(ranks), {}};
   std::vector<std::int64_t> room;
-  std::map<int, int> vertex_of;  // by node id
-  for (int const rank : result.ranks) vertex_of.emplace(rank, static_cast<int>(vertex_of.size()));
-  for (auto const& [ends, c] : capacity) {
-    number.emplace(ends, static_cast<int>(room.size()));
-    graph.arcs.push_back({vertex_of.at(ends.first), vertex_of.at(ends.second)});
-    room.push_back(c);
+  for (auto const c : ranks.capacity) room.push_back((ranks.step * c * units).numerator());
+  auto const widest = *std::ranges::max_element(room);  // of the links that are not damaged
+  std::map<std::pair<int, int>, int> edge_between;      // of those, by (from, to) node ids
+  for (std::size_t e = 0; e < room.size(); ++e) {
+    auto const edge = ranks.edge(e);
+    if (room[e] == widest) edge_between.emplace(std::pair(edge.from, edge.to), static_cast<int>(e));
   }
-  std::vector<bool> is_damaged(room.size());
-  for (auto const& [from, to] : torus->damaged) {
-    if (auto const e = number.find(std::pair(id(from), id(to))); e != number.end()) {
-      is_damaged[static_cast<std::size_t>(e->second)] = true;
-    }
-  }
-  detail::tree_mending mending(graph, room);
+  detail::tree_mending mending(ranks.graph, std::move(room));
   std::vector<detail::tree_mending::mended_tree> kept, broken;
   for (auto const& t : *trees) {
     detail::tree_mending::mended_tree old{
-        vertex_of.at(t.root), (t.weight * less * units).numerator(), {}};
-    bool is_whole = true;
+        ranks.vertex_of(t.root), (t.weight * less * units).numerator(), {}};
     for (auto const& e : t.broadcast) {
-      auto const found = number.find(std::pair(e.from, e.to));
-      is_whole =
-          is_whole && found != number.end() && !is_damaged[static_cast<std::size_t>(found->second)];
-      if (found != number.end()) old.edges.push_back(found->second);
+      auto const found = edge_between.find(std::pair(e.from, e.to));
+      if (found != edge_between.end()) old.edges.push_back(found->second);
     }
+    bool const is_whole = old.edges.size() == t.broadcast.size();
     if (is_whole) mending.take(old.edges, old.weight);
     (is_whole ? kept : broken).push_back(std::move(old));
   }
   for (auto const& t : broken) {
     if (!mending.mend(t.root, t.edges, t.weight, kept)) return std::nullopt;
   }
+  plan result = detail::empty_plan(machine, request);
+  result.rate = result.bound =
+      machine.in_units(optimum.rate_per_root * static_cast<std::int64_t>(everyone.size()));
+  result.proof = detail::cut_at(machine, optimum.cut);
   for (auto const& t : kept) {
-    tree built{result.ranks[static_cast<std::size_t>(t.root)], rational(t.weight, units), {}, {}};
-    for (int const e : t.edges) {
-      auto const& a = graph.arcs[static_cast<std::size_t>(e)];
-      int const from = result.ranks[static_cast<std::size_t>(a.tail)];
-      int const to = result.ranks[static_cast<std::size_t>(a.head)];
-      built.broadcast.push_back({from, to, {from, to}});
-    }
+    tree built{ranks.ids[static_cast<std::size_t>(t.root)], rational(t.weight, units), {}, {}};
+    for (int const e : t.edges) built.broadcast.push_back(ranks.edge(static_cast<std::size_t>(e)));
     result.trees.push_back(std::move(built));
   }
   return result;

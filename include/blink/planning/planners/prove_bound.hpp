@@ -113,7 +113,8 @@ namespace detail {
       joint_packing_options options;
       options.gap = 1;          // the best bound that is found
       options.max_work = 1e10;  // some seconds
-      auto const found = find_joint_rate(nodes.graph, nodes.capacity, nodes.network, options);
+      auto const found =
+          find_joint_rate(nodes.graph, nodes.capacity, detail::network_of(machine), options);
       return {machine.in_units(found.bound), detail::to_certificate(machine, nodes, found.prices)};
     }
   }

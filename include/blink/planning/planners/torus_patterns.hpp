@@ -23,7 +23,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Calls `visit(rank, next)` for each pair of neighbours of a torus, once.
 template <class Visit>
-void for_each_neighbours(std::vector<std::size_t> const& extents, Visit visit) {
+void for_each_neighbour_pair(std::vector<std::size_t> const& extents, Visit visit) {
   std::size_t n = 1;
   for (auto const extent : extents) n *= extent;
   for (std::size_t at = 0; at < n; ++at) {
@@ -57,7 +57,7 @@ void for_each_neighbours(std::vector<std::size_t> const& extents, Visit visit) {
   std::vector<std::size_t> extents;
   auto const fits = [&] {
     std::size_t expected = 0, found = 0;
-    for_each_neighbours(extents, [&](std::size_t at, std::size_t next) {
+    for_each_neighbour_pair(extents, [&](std::size_t at, std::size_t next) {
       expected += 2;
       found += joined.contains({at, next}) ? 1U : 0U;
       found += joined.contains({next, at}) ? 1U : 0U;
@@ -177,12 +177,13 @@ template <class Rounds>
   return result;
 }
 
-/// Throws: planning_error that says which machines the planner plans.
+/// Throws: planning_error that names the planner, unless the machine is a ring or torus.
 [[nodiscard]] inline std::vector<std::size_t> require_torus(topology const& machine,
                                                             char const* planner) {
   if (auto extents = torus_extents(machine)) return *std::move(extents);
-  throw planning_error(std::string(planner) +
-                       ": plans rings and tori of direct links, with ranks numbered row by row");
+  throw planning_error(std::string(planner) + ": machine '" + machine.name +
+                       "' is no ring or torus of direct links, expected one with ranks numbered "
+                       "row by row");
 }
 
 /// The roots of the trees: that of the request, or every rank.

@@ -126,8 +126,7 @@ inline constexpr std::size_t most_ranks_of_program = 24;
     for (int const row : column.rows) load[rows.link(row)] += column.weight;
   }
   for (auto const& [ends, amount] : load) {
-    steps = (rational(steps) * amount.denominator() / std::gcd(steps, amount.denominator()))
-                .numerator();
+    steps = common_multiple(steps, amount.denominator());
     if (steps > most_steps) return std::nullopt;
   }
   std::vector<std::int64_t> capacity;
@@ -160,10 +159,7 @@ inline constexpr std::size_t most_ranks_of_program = 24;
     topology const& machine, std::vector<rank_supply> const& supplies) {
   constexpr std::int64_t parts = 2520;  // a multiple of 1 ... 10
   std::int64_t steps = 1;               // to one capacity step of the machine
-  for (auto const& s : supplies) {
-    steps = (rational(steps) * s.rate.denominator() / std::gcd(steps, s.rate.denominator()))
-                .numerator();
-  }
+  for (auto const& s : supplies) steps = common_multiple(steps, s.rate.denominator());
   steps = (rational(steps) * parts).numerator();
   std::vector<bool> is_switch;
   for (auto const& n : machine.nodes) is_switch.push_back(n.kind == node_kind::switch_node);

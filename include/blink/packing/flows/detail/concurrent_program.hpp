@@ -21,30 +21,29 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A choice of one commodity, such as a tree: the edges that it loads, and how much of each.
+/// The edges that a choice loads, and how much of each.
 using edge_loads = std::vector<std::pair<std::size_t, std::int64_t>>;
 
-/// Commodities that are moved at the same rate over shared edges.
+/// Commodities that are moved at the same rate over shared edges. A choice, such as a tree, moves
+/// one of them.
 ///
 /// Semantics beyond the syntax: `set_prices` gives the prices of the edges, none negative.
-/// `cheapest` then returns a cheapest choice for one commodity, and `keep` says that the last
-/// one is used.
+/// `cheapest` then returns a cheapest choice for one commodity, with its `loads`.
 template <class Commodities>
 concept priced_commodities =
     requires(Commodities& all, Commodities const& known, std::span<double const> prices) {
       { known.count() } -> std::convertible_to<std::size_t>;
       { known.capacity() } -> std::convertible_to<std::vector<std::int64_t> const&>;
-      /// of one edge, by the least loading choices of all commodities together; an upper bound
+      /// an upper bound of the load of one edge by a choice of each commodity together
       { known.largest_load() } -> std::convertible_to<std::int64_t>;
       all.set_prices(prices);
-      { all.cheapest(std::size_t{}) } -> std::convertible_to<edge_loads>;
-      all.keep(std::size_t{});
+      { all.cheapest(std::size_t{}).loads } -> std::convertible_to<edge_loads>;
     };
 
 /// Whole multiples of choices, for each commodity as many as `steps`.
 struct whole_choices {
   std::int64_t steps = 0;
-  std::vector<std::pair<std::size_t, std::int64_t>> uses;  ///< (choice, times)
+  std::vector<std::pair<std::size_t, std::int64_t>> uses;  ///< (number of a choice, times)
 };
 
 /// The optimum of a concurrent packing, as a linear program over prices.
@@ -135,13 +134,15 @@ class concurrent_program {
     return result;
   }
 
-  /// The number of choices kept. They are numbered in the order in which they were kept.
+  using choice_type = decltype(std::declval<Commodities&>().cheapest(0));
+
+  /// The choices that became rows, by number.
   [[nodiscard]] std::size_t choice_count() const { return choices_.size() - 1; }
-  [[nodiscard]] std::size_t commodity_of(std::size_t choice) const {
-    return choices_[choice + 1].commodity;
+  [[nodiscard]] std::size_t commodity_of(std::size_t number) const {
+    return choices_[number + 1].commodity;
   }
-  [[nodiscard]] edge_loads const& loads_of(std::size_t choice) const {
-    return choices_[choice + 1].loads;
+  [[nodiscard]] choice_type const& choice(std::size_t number) const {
+    return choices_[number + 1].choice;
   }
 
   /// The choices in use, rounded to `steps` for each commodity.
@@ -217,12 +218,12 @@ class concurrent_program {
     for (std::size_t i = 0; i < right.size(); ++i) {
       if (found->numerators[i] < 0) return std::nullopt;
       if (basis->rows[i] == 1) continue;
-      auto const choice = index_of(basis->rows[i]) - 2;
-      auto& sum = sums[commodity_of(choice)];
+      auto const number = index_of(basis->rows[i]) - 2;
+      auto& sum = sums[commodity_of(number)];
       // A commodity that costs nothing may fill an edge with more of its choices than it needs.
       auto const times = std::min(found->numerators[i], found->denominator - sum);
       sum += times;
-      if (times > 0) result.uses.emplace_back(choice, times);
+      if (times > 0) result.uses.emplace_back(number, times);
     }
     for (auto const sum : sums) {
       if (sum != found->denominator) return std::nullopt;
@@ -233,7 +234,7 @@ class concurrent_program {
  private:
   struct priced_choice {
     std::size_t commodity = 0;
-    edge_loads loads{};
+    choice_type choice{};
   };
 
   static std::size_t index_of(int i) { return static_cast<std::size_t>(i); }
@@ -290,8 +291,8 @@ class concurrent_program {
         for (std::size_t e = 0; e < edges_; ++e) put(sources_ + e, capacity_[e]);
         continue;
       }
-      auto const& choice = choices_[static_cast<std::size_t>(result.rows[i]) - 1];
-      put(choice.commodity, 1);
+      auto const& [commodity, choice] = choices_[static_cast<std::size_t>(result.rows[i]) - 1];
+      put(commodity, 1);
       for (auto const& [e, load] : choice.loads) put(sources_ + e, -load);
     }
     return result;
@@ -303,7 +304,7 @@ class concurrent_program {
     double sum = 0;
     commodities_.set_prices(asked_);
     for (std::size_t s = 0; s < sources_; ++s) {
-      priced_choice choice{s, commodities_.cheapest(s)};
+      auto choice = commodities_.cheapest(s);
       double asked = 0, believed = 0;
       for (auto const& [e, load] : choice.loads) {
         asked += asked_[e] * static_cast<double>(load);
@@ -319,8 +320,7 @@ class concurrent_program {
         row.push_back({price_of(e), -static_cast<double>(load)});
       }
       lp_.add_row(row, 0);
-      commodities_.keep(s);
-      choices_.push_back(std::move(choice));
+      choices_.push_back({s, std::move(choice)});
     }
     return sum;
   }

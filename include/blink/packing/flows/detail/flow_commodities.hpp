@@ -24,14 +24,16 @@ class flow_commodities {
   [[nodiscard]] std::vector<std::int64_t> const& capacity() const { return problem_.capacity; }
   [[nodiscard]] std::int64_t largest_load() const { return problem_.pair_count(); }
   void set_prices(std::span<double const> prices) { prices_ = prices; }
-  void keep(std::size_t) {}
 
-  edge_loads cheapest(std::size_t source) {
+  struct choice {
+    edge_loads loads;
+  };
+  choice cheapest(std::size_t source) {
     auto const& from = problem_.sources[source];
     search_.run(from.vertex, prices_);
-    edge_loads result;
+    choice result;
     for_each_load(problem_, from, search_, behind_,
-                  [&](std::size_t e, std::int64_t load) { result.emplace_back(e, load); });
+                  [&](std::size_t e, std::int64_t load) { result.loads.emplace_back(e, load); });
     return result;
   }
 
@@ -49,9 +51,9 @@ class flow_commodities {
   whole_flows result{
       choices.steps,
       {problem.sources.size(), std::vector<std::int64_t>(problem.capacity.size(), 0)}};
-  for (auto const& [choice, times] : choices.uses) {
-    auto& flow = result.flow[program.commodity_of(choice)];
-    for (auto const& [edge, load] : program.loads_of(choice)) flow[edge] += load * times;
+  for (auto const& [number, times] : choices.uses) {
+    auto& flow = result.flow[program.commodity_of(number)];
+    for (auto const& [edge, load] : program.choice(number).loads) flow[edge] += load * times;
   }
   return result;
 }

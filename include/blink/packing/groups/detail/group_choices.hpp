@@ -79,55 +79,46 @@ class group_search {
     is_ready_ = false;
   }
 
-  /// A cheapest choice for the root at this position. Adds to `loads` the edges that it uses.
-  group_choice cheapest(std::size_t root, edge_loads& loads) {
+  struct loading_choice {
+    group_choice choice;
+    edge_loads loads;
+  };
+
+  /// A cheapest choice for the root at this position.
+  loading_choice cheapest(std::size_t root) {
     auto const& from = demand_.roots[root];
-    if (!has_trees_) return cheapest_routes(from, loads);
-    if (!is_ready_) find_routes();
-    group_choice result{from.vertex, {}, {}};
-    if (demand_.shape == group_shape::tree_pairs) {
-      std::optional<Cost> least;
-      for (int i = 0; i < count(); ++i) {
-        auto const in = tree(i, true);
-        auto const out = tree(i, false);
-        Cost const cost = cost_of(in) + cost_of(out);
-        if (least && cost >= *least) continue;
-        least = cost;
-        result.root = demand_.members[at(i)];
+    loading_choice result{{from.vertex, {}, {}}, {}};
+    std::map<std::size_t, std::int64_t> used;
+    if (!has_trees_) {
+      search_.run(from.vertex, prices_);
+      for (int const sink : from.sinks) {
+        expects(search_.is_reached(sink), "pack_groups: no path leads to a sink, expected one");
+        result.choice.out.push_back(
+            path_to(sink, used, [&](int v) { return search_.edge_into(v); }));
+      }
+    } else {
+      auto const [number, cost] = cheapest_root(from);
+      result.choice.root = demand_.members[at(number)];
+      if (has_in_trees()) {
+        result.choice.in = paths(root_first(number, tree(number, true), true), used);
+        std::ranges::reverse(result.choice.in);
+      }
+      if (has_out_trees()) {
+        result.choice.out = paths(root_first(number, tree(number, false), false), used);
       }
     }
-    int const number = number_.at(result.root);
-    std::map<std::size_t, std::int64_t> used;
-    if (demand_.shape != group_shape::out_trees) {
-      result.in = paths(root_first(number, tree(number, true), true), used);
-      std::ranges::reverse(result.in);
-    }
-    if (demand_.shape != group_shape::in_trees) {
-      result.out = paths(root_first(number, tree(number, false), false), used);
-    }
-    loads.assign(used.begin(), used.end());
+    result.loads.assign(used.begin(), used.end());
     return result;
   }
 
   /// The cost of a cheapest choice.
   Cost cheapest_cost(std::size_t root) {
     auto const& from = demand_.roots[root];
-    if (!has_trees_) {
-      search_.run(from.vertex, prices_);
-      Cost sum{};
-      for (int const sink : from.sinks) sum += search_.cost(sink);
-      return sum;
-    }
-    if (!is_ready_) find_routes();
-    if (demand_.shape != group_shape::tree_pairs) {
-      return cost_of(tree(number_.at(from.vertex), demand_.shape == group_shape::in_trees));
-    }
-    std::optional<Cost> least;
-    for (int i = 0; i < count(); ++i) {
-      Cost const cost = cost_of(tree(i, true)) + cost_of(tree(i, false));
-      if (!least || cost < *least) least = cost;
-    }
-    return *least;
+    if (has_trees_) return cheapest_root(from).second;
+    search_.run(from.vertex, prices_);
+    Cost sum{};
+    for (int const sink : from.sinks) sum += search_.cost(sink);
+    return sum;
   }
 
  private:
@@ -138,6 +129,23 @@ class group_search {
     std::vector<bool> result(at(graph.vertex_count), false);
     for (int const v : demand.members) result[at(v)] = true;
     return result;
+  }
+
+  [[nodiscard]] bool has_in_trees() const { return demand_.shape != group_shape::out_trees; }
+  [[nodiscard]] bool has_out_trees() const { return demand_.shape != group_shape::in_trees; }
+
+  /// The number of the root whose trees are cheapest, of those allowed, and their cost.
+  std::pair<int, Cost> cheapest_root(group_root const& from) {
+    if (!is_ready_) find_routes();
+    std::optional<std::pair<int, Cost>> best;
+    for (int i = 0; i < count(); ++i) {
+      if (from.vertex >= 0 && from.vertex != demand_.members[at(i)]) continue;
+      Cost cost{};
+      if (has_in_trees()) cost += cost_of(tree(i, true));
+      if (has_out_trees()) cost += cost_of(tree(i, false));
+      if (!best || cost < best->second) best = {i, cost};
+    }
+    return *best;
   }
 
   /// Finds the routes between all members. Which members reach which does not depend on prices.
@@ -169,8 +177,8 @@ class group_search {
     out_.resize(at(count()));
     for (int i = 0; i < count(); ++i) {
       if (!is_root[at(i)]) continue;
-      if (demand_.shape != group_shape::out_trees) in_[at(i)].emplace(reversed, i);
-      if (demand_.shape != group_shape::in_trees) out_[at(i)].emplace(routes_, i);
+      if (has_in_trees()) in_[at(i)].emplace(reversed, i);
+      if (has_out_trees()) out_[at(i)].emplace(routes_, i);
     }
   }
 
@@ -226,18 +234,6 @@ class group_search {
     return path;
   }
 
-  group_choice cheapest_routes(group_root const& from, edge_loads& loads) {
-    search_.run(from.vertex, prices_);
-    group_choice result{from.vertex, {}, {}};
-    std::map<std::size_t, std::int64_t> used;
-    for (int const sink : from.sinks) {
-      expects(search_.is_reached(sink), "pack_groups: no path leads to a sink, expected one");
-      result.out.push_back(path_to(sink, used, [&](int v) { return search_.edge_into(v); }));
-    }
-    loads.assign(used.begin(), used.end());
-    return result;
-  }
-
   arc_list const& graph_;
   group_demand const& demand_;
   bool has_trees_;
@@ -277,45 +273,37 @@ class group_commodities {
     }
   }
 
-  struct commodity {
+  struct choice {
     std::size_t group = 0;
-    std::size_t root = 0;  ///< position in the roots of the group
-    std::int64_t amount = 0;
-  };
-  struct kept_choice {
-    std::size_t group = 0;
-    std::int64_t amount = 0;
-    group_choice choice{};
+    std::int64_t amount = 0;  ///< that the commodity needs
+    group_choice made{};
+    edge_loads loads{};
   };
 
   [[nodiscard]] std::size_t count() const { return of_.size(); }
   [[nodiscard]] std::vector<std::int64_t> const& capacity() const { return problem_.capacity; }
   [[nodiscard]] std::int64_t largest_load() const { return largest_load_; }
-  [[nodiscard]] commodity const& of(std::size_t position) const { return of_[position]; }
-  [[nodiscard]] std::vector<kept_choice> const& kept() const { return kept_; }
-  [[nodiscard]] std::vector<kept_choice> take_kept() { return std::exchange(kept_, {}); }
 
   void set_prices(std::span<double const> prices) {
     for (auto& search : searches_) search.set_prices(prices);
   }
-  edge_loads cheapest(std::size_t position) {
-    auto const& wanted = of_[position];
-    edge_loads loads;
-    last_ = searches_[wanted.group].cheapest(wanted.root, loads);
-    for (auto& load : loads) load.second *= wanted.amount;
-    return loads;
-  }
-  void keep(std::size_t position) {
-    kept_.push_back({of_[position].group, of_[position].amount, std::move(last_)});
+  choice cheapest(std::size_t position) {
+    auto const& [group, root, amount] = of_[position];
+    auto found = searches_[group].cheapest(root);
+    for (auto& load : found.loads) load.second *= amount;
+    return {group, amount, std::move(found.choice), std::move(found.loads)};
   }
 
  private:
   group_problem const& problem_;
   std::vector<group_search<double>> searches_;
+  struct commodity {
+    std::size_t group = 0;
+    std::size_t root = 0;  // position in the roots of the group
+    std::int64_t amount = 0;
+  };
   std::vector<commodity> of_;
   std::int64_t largest_load_ = 0;
-  group_choice last_;
-  std::vector<kept_choice> kept_;
 };
 static_assert(priced_commodities<group_commodities>);
 

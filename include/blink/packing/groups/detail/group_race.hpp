@@ -164,14 +164,17 @@ class group_race {
       while (done < rounds) {
         all.set_prices(price);
         double cost = 0, value = 0;
+        std::vector<group_commodities::choice> chosen;
         for (std::size_t c = 0; c < all.count(); ++c) {
-          for (auto const& [e, amount] : all.cheapest(c)) {
-            load[e] += amount;
+          chosen.push_back(all.cheapest(c));
+          for (auto const& [e, amount] : chosen.back().loads) {
             cost += price[e] * static_cast<double>(amount);
           }
-          all.keep(c);
         }
-        for (auto& kept : all.take_kept()) ++times[{kept.group, std::move(kept.choice)}];
+        for (auto& each : chosen) {  // of a whole round: the budget may end within one
+          for (auto const& [e, amount] : each.loads) load[e] += amount;
+          ++times[{each.group, std::move(each.made)}];
+        }
         ++done;
         double most = 0;  // the largest load over capacity
         for (std::size_t e = 0; e < edges; ++e) {
@@ -215,12 +218,12 @@ class group_race {
       auto const guessed = program.guessed_steps(std::min<std::int64_t>(100'000, rounded));
       for (auto const steps : {guessed.value_or(rounded), rounded}) {
         if (steps == 0) continue;
-        offer_choices(all, program, program.rounded(steps));
+        offer_choices(program, program.rounded(steps));
         if (is_won()) return;
       }
       if (auto prices = program.exact_prices(max_equations)) offer(*std::move(prices));
       if (auto const choices = program.exact(max_equations, all.largest_load())) {
-        offer_choices(all, program, *choices);
+        offer_choices(program, *choices);
       }
       // A basis of so many equations is seldom solved without rounding, whichever it is.
       if (is_won() || problem_.capacity.size() + all.count() > max_equations) return;
@@ -239,15 +242,14 @@ class group_race {
     if (auto both = sum_of_prices(problem_, *prices_, other)) prices_ = std::move(*both);
   }
 
-  void offer_choices(group_commodities const& all,
-                     concurrent_program<group_commodities> const& program,
+  void offer_choices(concurrent_program<group_commodities> const& program,
                      whole_choices const& choices) {
     std::vector<std::int64_t> load(problem_.capacity.size(), 0);
     moved_amounts moved{{}, choices.steps, {}};
-    for (auto const& [choice, times] : choices.uses) {
-      for (auto const& [e, amount] : program.loads_of(choice)) load[e] += amount * times;
-      auto const& kept = all.kept()[choice];
-      moved.uses.emplace_back(kept.group, times * kept.amount, kept.choice);
+    for (auto const& [number, times] : choices.uses) {
+      auto const& [group, amount, made, loads] = program.choice(number);
+      for (auto const& [e, of_edge] : loads) load[e] += of_edge * times;
+      moved.uses.emplace_back(group, times * amount, made);
     }
     moved.scale = scale_of(load, choices.steps);
     offer(std::move(moved));

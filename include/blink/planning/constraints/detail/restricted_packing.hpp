@@ -148,8 +148,7 @@ class restricted_packer {
       if (room < rational(0)) {
         throw planning_error("options: the required links need trees that do not fit together");
       }
-      scale =
-          (rational(scale) * room.denominator() / std::gcd(scale, room.denominator())).numerator();
+      scale = common_multiple(scale, room.denominator());
     }
     std::vector<std::int64_t> capacity;
     for (auto const& room : left) {

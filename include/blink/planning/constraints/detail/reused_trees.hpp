@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -95,9 +94,7 @@ class reused_trees {
       }
     }
     std::int64_t steps = machine_->steps_per_unit;
-    auto const refine = [&](rational const& r) {
-      steps = (rational(steps) * r.denominator() / std::gcd(steps, r.denominator())).numerator();
-    };
+    auto const refine = [&](rational const& r) { steps = common_multiple(steps, r.denominator()); };
     for (auto const& [path, amount] : found) refine(amount);
     for (auto const& [root, demand] : demand_) refine(demand);
     rank_graph result;

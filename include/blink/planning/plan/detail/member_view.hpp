@@ -8,6 +8,7 @@
 #include <blink/topology/topology.hpp>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +19,20 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 struct plan_fault : error {
   using error::error;
 };
+
+/// The first fault that `check()` throws, in words. An overflow is thrown on, as it says nothing
+/// about the plan.
+template <class Check>
+[[nodiscard]] std::optional<std::string> first_fault(Check&& check) {
+  try {
+    check();
+    return std::nullopt;
+  } catch (overflow_error const&) {
+    throw;
+  } catch (error const& fault) {
+    return fault.what();
+  }
+}
 
 /// The part of a machine that a plan may use, by node ids.
 ///

@@ -52,6 +52,38 @@ struct rank_graph {
   }
 };
 
+/// All nodes of a machine and its links, parallel ones added up.
+struct node_graph {
+  arc_list graph;                      ///< vertices are positions of nodes
+  std::vector<std::int64_t> capacity;  ///< by edge, in capacity steps of the machine
+};
+
+[[nodiscard]] inline node_graph to_node_graph(topology const& machine) {
+  node_graph result;
+  result.graph.vertex_count = static_cast<int>(machine.nodes.size());
+  std::map<std::pair<int, int>, std::int64_t> total;
+  for (auto const& l : machine.links) total[{l.tail, l.head}] += l.capacity;
+  for (auto const& [ends, capacity] : total) {
+    result.graph.arcs.push_back({ends.first, ends.second});
+    result.capacity.push_back(capacity);
+  }
+  return result;
+}
+
+/// prices: by edge of the graph
+[[nodiscard]] inline price_certificate to_certificate(topology const& machine,
+                                                      node_graph const& nodes,
+                                                      std::vector<rational> const& prices) {
+  price_certificate result;
+  for (std::size_t e = 0; e < prices.size(); ++e) {
+    if (prices[e] == rational(0)) continue;
+    auto const& a = nodes.graph.arcs[e];
+    result.prices.push_back({machine.nodes[static_cast<std::size_t>(a.tail)].id,
+                             machine.nodes[static_cast<std::size_t>(a.head)].id, prices[e]});
+  }
+  return result;
+}
+
 /// The positions of the switches that some link touches.
 [[nodiscard]] inline std::vector<int> used_switches(topology const& machine) {
   std::vector<bool> touched(machine.nodes.size());

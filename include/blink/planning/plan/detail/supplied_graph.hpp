@@ -101,10 +101,7 @@ struct supplied_graph {
 [[nodiscard]] inline supplied_graph to_supplied_graph(topology const& machine,
                                                       std::vector<rank_supply> const& supplies) {
   std::int64_t steps = 1;  // to one capacity step of the machine
-  for (auto const& s : supplies) {
-    steps = (rational(steps) * s.rate.denominator() / std::gcd(steps, s.rate.denominator()))
-                .numerator();
-  }
+  for (auto const& s : supplies) steps = common_multiple(steps, s.rate.denominator());
   std::vector<int> vertex(machine.nodes.size(), -1);
   std::vector<bool> is_switch;
   std::vector<int> server;

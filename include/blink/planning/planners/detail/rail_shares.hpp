@@ -130,6 +130,20 @@ struct server_ports {
   std::vector<std::vector<int>> rail;        ///< see `rail_of`
 };
 
+/// The ports of servers of equally many ranks; nothing if their numbers differ.
+[[nodiscard]] inline std::optional<server_ports> ports_of(topology const& machine,
+                                                          std::vector<server> const& servers) {
+  server_ports result;
+  for (auto const& s : servers) {
+    if (s.ids.size() != servers.front().ids.size()) return std::nullopt;
+    result.ids.push_back(by_rail(machine, s.ids));
+    result.width.push_back(widths_of(machine, s, result.ids.back()));
+    auto& rail = result.rail.emplace_back();
+    for (int const id : result.ids.back()) rail.push_back(rail_of(machine, id));
+  }
+  return result;
+}
+
 /// Divides the data that crosses between servers over their ranks.
 ///
 /// At first all data of a tree crosses between the ranks at its position. Where that is more than a
@@ -157,13 +171,10 @@ class rail_shares {
   }
 
   [[nodiscard]] std::vector<rail_tree> balanced() && {
-    constexpr int rounds = 4;  // what one rank gives up may make room for another
-    for (int round = 0; round < rounds; ++round) {
-      for (std::size_t s = 0; s < room_.size(); ++s) {
-        for (std::size_t rank = 0; rank < room_[s].size(); ++rank) {
-          relieve(s, rank, false);
-          relieve(s, rank, true);
-        }
+    for (std::size_t s = 0; s < room_.size(); ++s) {
+      for (std::size_t rank = 0; rank < room_[s].size(); ++rank) {
+        relieve(s, rank, false);
+        relieve(s, rank, true);
       }
     }
     return std::move(trees_);
@@ -184,10 +195,8 @@ class rail_shares {
   }
 
   void relieve(std::size_t server, std::size_t rank, bool as_hub) {
-    auto const count = trees_.size();
-    for (std::size_t i = 0; i < count; ++i) {
+    for (auto& t : trees_) {
       if (left(server, rank, as_hub) >= rational(0)) return;
-      auto& t = trees_[(i + server * 13) % count];  // so that not the same trees are divided
       if (!as_hub && t.center != server) move(t, server, rank, false);
       for (std::size_t s = 0; as_hub && s < room_.size(); ++s) {
         if (s != t.center && t.above[s] == server) move(t, s, rank, true);
@@ -333,193 +342,32 @@ class rail_shares {
   return result;
 }
 
-/// The trees by which each rank of a server spreads (and sums, if `both_ways`) data inside, as
-/// pieces of its data.
-[[nodiscard]] inline std::vector<server_pieces> pieces_inside(topology const& machine,
-                                                              server const& where,
-                                                              std::vector<int> const& ids,
-                                                              bool both_ways) {
-  std::vector<server_pieces> result;
-  if (ids.size() == 1) return {pieces_without_edges({{ids.front(), 1}})};
-  auto const part = inside_of(machine, where);
-  auto const spread = plan_inside(part, {collective::all_gather});
-  auto const gathered = both_ways ? plan_inside(part, {collective::reduce_scatter}) : plan{};
-  for (int const id : ids) {
-    auto pieces = pieces_of(spread, {{id, 1}});
-    result.push_back(both_ways ? overlay(pieces_of(gathered, {{id, 1}}), pieces)
-                               : std::move(pieces));
-  }
-  return result;
-}
-
-/// Goes through the data of each rank that is spread inside its server, in the order of the trees.
-class inside_progress {
- public:
-  /// total: by server and rank: all the data, of the buffer
-  inside_progress(std::vector<std::vector<server_pieces>> pieces,
-                  std::vector<std::vector<rational>> total)
-      : pieces_(std::move(pieces)), total_(std::move(total)) {
-    for (auto const& of_server : total_) done_.emplace_back(of_server.size());
-  }
-
-  /// Calls `use(end, piece)` for the next `amount` of a rank's data, by piece, with its end counted
-  /// from the beginning of the amount.
-  template <class Use>
-  void advance(std::size_t server, std::size_t rank, rational const& amount, Use use) {
-    auto const& total = total_[server][rank];
-    auto& done = done_[server][rank];
-    rational start;
-    for (auto const& piece : pieces_[server][rank]) {
-      auto const until = piece.end * total - done;  // counted from here
-      if (until <= start) continue;
-      start = std::min(until, amount);
-      use(start, piece);
-      if (start == amount) break;
-    }
-    done += amount;
-  }
-
- private:
-  std::vector<std::vector<server_pieces>> pieces_;  // by server and rank
-  std::vector<std::vector<rational>> total_, done_;
-};
-
-/// A broadcast, all-gather or all-reduce among servers of equally many ranks, at most at `rate`.
-/// Nothing for other machines. The links of the servers to the outside may differ.
+/// The trees of a collective, before any data crosses between other ranks than those at its
+/// position.
 ///
-/// all_gather: a tree at each rank, with a star of servers
-/// all_reduce: the same, with shares that follow the links of the rank
-/// broadcast:  two complementary binary trees of servers for each position of ranks
-///
-/// Inside a server, data is spread over the trees of an optimal all-gather there.
-///
-/// Time: O(trees * servers * ranks of a server); as many trees as ranks or twice as many as
-///       positions, and those that are divided.
-[[nodiscard]] inline std::optional<plan> plan_over_rails(topology const& machine,
-                                                         plan_request const& request,
-                                                         std::vector<server> const& servers,
-                                                         rational const& rate) {
-  auto const count = servers.size();
-  auto const positions = servers.front().ids.size();
-  if (count < 3 || rate <= rational(0)) return std::nullopt;
-  bool const both_ways = has_both_phases(request.collective);
-  bool const has_root = has_one_root(request.collective);
-  server_ports ports;
-  std::size_t root_server = 0;
-  for (auto const& s : servers) {
-    if (s.ids.size() != positions) return std::nullopt;
-    if (has_root && std::ranges::count(s.ids, *request.root) != 0) root_server = ports.ids.size();
-    ports.ids.push_back(by_rail(machine, s.ids));
-    ports.width.push_back(widths_of(machine, s, ports.ids.back()));
-    auto& rail = ports.rail.emplace_back();
-    for (int const id : ports.ids.back()) rail.push_back(rail_of(machine, id));
-  }
-  auto const& ids = ports.ids;
-  std::vector<rail_tree> wanted;
-  if (both_ways) {
-    wanted = all_reduce_trees(ports, rate);
-  } else if (has_root) {
+/// root_server: of a broadcast
+[[nodiscard]] inline std::vector<rail_tree> trees_of_servers(server_ports const& ports,
+                                                             collective kind, rational const& rate,
+                                                             std::size_t root_server) {
+  if (has_both_phases(kind)) return all_reduce_trees(ports, rate);
+  auto const servers = ports.ids.size(), positions = ports.ids.front().size();
+  std::vector<rail_tree> result;
+  if (has_one_root(kind)) {
     rational const share(1, static_cast<std::int64_t>(2 * positions));
     for (std::size_t k = 0; k < positions; ++k) {
       for (bool const second : {false, true}) {
-        wanted.push_back(binary_tree_of_servers(root_server, k, share, count, second));
+        result.push_back(binary_tree_of_servers(root_server, k, share, servers, second));
       }
     }
-  } else {
-    rational const share(1, static_cast<std::int64_t>(count * positions));
-    for (std::size_t s = 0; s < count; ++s) {
-      for (std::size_t k = 0; k < positions; ++k) {
-        wanted.push_back(star_of_servers(s, k, share, count));
-      }
+    return result;
+  }
+  rational const share(1, static_cast<std::int64_t>(servers * positions));
+  for (std::size_t s = 0; s < servers; ++s) {
+    for (std::size_t k = 0; k < positions; ++k) {
+      result.push_back(star_of_servers(s, k, share, servers));
     }
   }
-  if (wanted.empty()) return std::nullopt;
-  auto const trees = rail_shares(ports, rate, std::move(wanted), both_ways).balanced();
-  std::vector<std::vector<server_pieces>> inside;
-  std::vector<std::vector<rational>> total(count, std::vector<rational>(positions));
-  for (std::size_t s = 0; s < count; ++s) {
-    inside.push_back(pieces_inside(machine, servers[s], ids[s], both_ways));
-  }
-  for (auto const& t : trees) {
-    if (!has_root) total[t.center][t.rank] += t.share;
-    for (std::size_t s = 0; s < count; ++s) {
-      for (auto const& part : t.crossings[s]) total[s][part.leaf] += part.amount;
-    }
-  }
-  inside_progress progress(std::move(inside), std::move(total));
-  server_pieces from_root;  // what the root sends inside its server, by part of the buffer
-  if (has_root) {
-    from_root = inside_pieces(machine, servers[root_server], request.collective, *request.root,
-                              {{*request.root, 1}});
-  }
-  struct segment {
-    rational end;  ///< of the share of the tree
-    crossing_part const* part;
-    server_piece const* piece;
-  };
-  routed_forest forest(machine, request);
-  auto& route = forest.route();
-  rational before;  // the part of the buffer of all trees so far
-  for (auto const& t : trees) {
-    std::vector<std::vector<segment>> segments(count);
-    std::set<rational> ends;
-    auto const add = [&](std::size_t s, rational const& end, crossing_part const* part,
-                         server_piece const& piece) {
-      segments[s].push_back({end, part, &piece});
-      ends.insert(end);
-    };
-    if (has_root) {
-      for (auto const& piece : from_root) {
-        if (piece.end <= before) continue;
-        add(t.center, std::min(piece.end - before, t.share), nullptr, piece);
-        if (piece.end >= before + t.share) break;
-      }
-    } else {
-      progress.advance(t.center, t.rank, t.share,
-                       [&](rational const& end, server_piece const& piece) {
-                         add(t.center, end, nullptr, piece);
-                       });
-    }
-    for (std::size_t s = 0; s < count; ++s) {
-      rational start;
-      for (auto const& part : t.crossings[s]) {
-        progress.advance(s, part.leaf, part.amount,
-                         [&](rational const& end, server_piece const& piece) {
-                           add(s, start + end, &part, piece);
-                         });
-        start += part.amount;
-      }
-    }
-    rational start;
-    for (auto const& end : ends) {
-      tree piece{has_root ? *request.root : ids[t.center][t.rank], end - start, {}, {}};
-      for (bool const down : {false, true}) {
-        if (!down && !both_ways) continue;
-        auto& edges = down ? piece.broadcast : piece.reduce;
-        auto const here = [&](std::size_t s) -> segment const& {
-          return *std::ranges::find_if(segments[s],
-                                       [&](segment const& each) { return each.end > start; });
-        };
-        auto const add_inside = [&](std::size_t s) {
-          append(edges, down ? here(s).piece->broadcast : here(s).piece->reduce);
-        };
-        if (down) add_inside(t.center);
-        for (auto const s : t.order) {
-          if (s == t.center) continue;
-          auto const& part = *here(s).part;
-          int const leaf = ids[s][part.leaf], hub = ids[t.above[s]][part.hub];
-          if (!down) add_inside(s);
-          edges.push_back(down ? route(hub, leaf) : route(leaf, hub));
-          if (down) add_inside(s);
-        }
-        if (!down) add_inside(t.center);
-      }
-      forest.add(std::move(piece));
-      start = end;
-    }
-    before += t.share;
-  }
-  return std::move(forest).finish();
+  return result;
 }
 
 }}}  // namespace blink::BLINK_ABI::detail
