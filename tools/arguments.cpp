@@ -132,6 +132,18 @@ std::string in_words(rational const& value, std::string const& unit) {
   return rational::from_text(text) == value ? result : result + " (" + value.to_text() + ")";
 }
 
+std::string share_of_bound(rational const& rate, rational const& bound) {
+  constexpr int most_decimals = 12;
+  std::string result;
+  for (int decimals = 1; decimals <= most_decimals; ++decimals) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.*f %%", decimals, 100 * ratio(rate, bound));
+    result = text;
+    if (rate >= bound || !result.starts_with("100")) break;
+  }
+  return result;
+}
+
 std::string in_words(std::vector<int> const& ids) {
   std::string result;
   for (int const id : ids) result += (result.empty() ? "" : " ") + std::to_string(id);
@@ -145,7 +157,7 @@ void print_loads(link_amounts const& capacity, link_amounts const& load, bool al
     return found == load.end() ? rational(0) : found->second;
   };
   auto const use = [](rational const& amount, rational const& of) {
-    return 100 * (amount / of).to_double();
+    return 100 * ratio(amount, of);
   };
   if (all || capacity.size() <= most_links) {
     std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");

@@ -65,6 +65,10 @@ struct allocation {
 /// Returns text such as "62.5 GB/s (125/2)", with the fraction only if the decimal is not exact.
 [[nodiscard]] std::string in_words(rational const& value, std::string const& unit);
 
+/// Returns text such as "97.4 %". A rate below the bound never shows as "100.0 %": it has as many
+/// decimals as that takes.
+[[nodiscard]] std::string share_of_bound(rational const& rate, rational const& bound);
+
 /// Returns text such as "0 1 2 3".
 [[nodiscard]] std::string in_words(std::vector<int> const& ids);
 

@@ -34,8 +34,8 @@ void print_load(topology const& machine, step_program const& program,
         request.root = machine.nodes[static_cast<std::size_t>(at)].id;
       }
       auto const best = make_plan(machine, request);
-      std::printf("bound        %s, rate/bound %.1f %%\n", in_words(best.bound, best.unit).c_str(),
-                  100 * (load.rate / best.bound).to_double());
+      std::printf("bound        %s, rate/bound %s\n", in_words(best.bound, best.unit).c_str(),
+                  share_of_bound(load.rate, best.bound).c_str());
     } catch (planning_error const& reason) {
       std::printf("bound        not known: %s\n", reason.what());
     }
@@ -46,7 +46,7 @@ void print_load(topology const& machine, step_program const& program,
     auto const part = found == load.part.end() ? rational(0) : found->second;
     std::printf("  %4d -> %-4d %14s %10s %6.1f%%\n", link.first, link.second,
                 part.to_text().c_str(), capacity.to_text().c_str(),
-                100 * (part * load.rate / capacity).to_double());
+                100 * ratio(part * load.rate, capacity));
   }
 }
 

@@ -47,9 +47,8 @@ msccl_dialect dialect_of(std::string const& name) {
   return name == "legacy" ? msccl_dialect::legacy : msccl_dialect::azure;
 }
 
-void say_loss(rational const& loss) {
-  if (loss > rational(0))
-    std::printf("whole chunks cost %.2f %% of the rate\n", 100 * loss.to_double());
+void say_loss(double loss) {
+  if (loss > 0) std::printf("whole chunks cost %.2f %% of the rate\n", 100 * loss);
 }
 
 void export_msccl(topology const& machine, plan const& p, export_options const& options) {

@@ -89,7 +89,7 @@ void print_trees(plan const& p) {
   for (std::size_t i = 0; i < p.trees.size(); ++i) {
     auto const& t = p.trees[i];
     std::printf("  %4zu %5d %10s %6.2f%% %6d ", i, t.root, t.weight.to_text().c_str(),
-                moves_data ? 100 * (t.weight / p.rate).to_double() : 0, height(t));
+                moves_data ? 100 * ratio(t.weight, p.rate) : 0, height(t));
     if (!t.reduce.empty()) std::printf(" up: %s", edges_text(t.reduce).c_str());
     if (!t.broadcast.empty()) std::printf(" down: %s", edges_text(t.broadcast).c_str());
     std::printf("\n");
@@ -114,7 +114,8 @@ void summarize_trees(plan const& p) {
     auto const& [weight, levels] = kind->first;
     auto const count = static_cast<std::int64_t>(kind->second.trees);
     std::printf("  %7zu %7zu %12s %6.2f%% %6d\n", kind->second.trees, kind->second.roots.size(),
-                weight.to_text().c_str(), 100 * (weight * count / p.rate).to_double(), levels);
+                weight.to_text().c_str(), 100 * static_cast<double>(count) * ratio(weight, p.rate),
+                levels);
     ++printed;
   }
   if (printed < kinds.size()) std::printf("  and %zu more kinds\n", kinds.size() - printed);
@@ -178,7 +179,7 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
   } catch (input_error const&) {  // a unit without a known rate: no sizes
   }
   char gain[32];
-  std::snprintf(gain, sizeof gain, "%.1f %%", 100 * ((on_all->plan.rate / p.rate).to_double() - 1));
+  std::snprintf(gain, sizeof gain, "%.1f %%", 100 * (ratio(on_all->plan.rate, p.rate) - 1));
   if (takes_all) {
     result.other =
         p.links + " alone gives " + in_words(p.rate, p.unit) + "; all links give " + gain + " more";
@@ -210,8 +211,8 @@ void print_plan(topology const& machine, plan_and_report const& planned, bool al
   std::printf("rate         %s\n",
               p.rate > rational(0) ? in_words(p.rate, p.unit).c_str() : "none: signals only");
   if (p.bound > rational(0)) {
-    std::printf("bound        %s, rate/bound %.1f %%\n", in_words(p.bound, p.unit).c_str(),
-                100 * (p.rate / p.bound).to_double());
+    std::printf("bound        %s, rate/bound %s\n", in_words(p.bound, p.unit).c_str(),
+                share_of_bound(p.rate, p.bound).c_str());
     std::printf("certificate  %s\n", in_words(p.proof).c_str());
   }
   std::printf("trees        %zu, height %d\n\n", p.trees.size(), max_height(p));
@@ -240,9 +241,9 @@ void print_comparison(allocation const& place, plan const& chosen, work_budget c
     try {
       auto const p = name == chosen.planner ? chosen : checked_plan(place, request).plan;
       if (is_substitute(p, name)) throw planning_error("spent the budget (--time, --memory)");
-      auto const gain = (chosen.rate / p.rate).to_double();
+      auto const gain = ratio(chosen.rate, p.rate);
       std::printf("  %-26s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
-                  p.bound > rational(0) ? 100 * (p.rate / p.bound).to_double() : 0, p.trees.size(),
+                  p.bound > rational(0) ? 100 * ratio(p.rate, p.bound) : 0, p.trees.size(),
                   max_height(p));
       std::printf(name == chosen.planner ? "\n" : "(%s is %.2f times as fast)\n",
                   chosen.planner.c_str(), gain);

@@ -40,8 +40,8 @@ void print_levels(groups_plan const& groups) {
     auto const unit = groups.plans[level.groups.front()].unit;
     std::printf("%-12s groups %s at %s\n", ("level " + std::to_string(k)).c_str(),
                 ranges_in_words(level.groups).c_str(), in_words(level.rate, unit).c_str());
-    std::printf("bound        %s, rate/bound %.1f %%%s\n", in_words(level.bound, unit).c_str(),
-                100 * (level.rate / level.bound).to_double(),
+    std::printf("bound        %s, rate/bound %s%s\n", in_words(level.bound, unit).c_str(),
+                share_of_bound(level.rate, level.bound).c_str(),
                 k == 0 ? ": no plan gives each group more"
                        : ": none gives each of these and of later groups more");
     std::printf("certificate  %s\n", in_words(level.proof).c_str());

@@ -55,8 +55,7 @@ plan_and_report plan_with_hints(allocation const& place, plan_request const& req
   for (std::size_t i = 0; i < result.steps.size(); ++i) {
     auto const& step = result.steps[i];
     auto const before = result.steps[i == 0 ? 0 : i - 1].rate;
-    double const cost =
-        before > rational(0) ? 100 * (rational(1) - step.rate / before).to_double() : 0;
+    double const cost = before > rational(0) ? 100 * (1 - ratio(step.rate, before)) : 0;
     std::printf("  %-40s %16s %8.1f%% %20s\n", step.restriction.c_str(),
                 step.rate.to_text().c_str(), cost, step.bound.to_text().c_str());
   }
@@ -79,7 +78,7 @@ void show_frontier(topology const& machine, plan_request const& request, int mos
                                     [&] { return tree_count_frontier(machine, request, most); });
   for (auto const& point : points) {
     std::printf("  %14lld %20s %10.1f%%\n", static_cast<long long>(point.trees_per_root),
-                point.rate.to_text().c_str(), 100 * (point.rate / bound).to_double());
+                point.rate.to_text().c_str(), 100 * ratio(point.rate, bound));
   }
 }
 

@@ -25,7 +25,7 @@ void add(topology const& machine, std::string const& planner) {
     int tallest = 0;
     for (auto const& t : found.trees) tallest = std::max(tallest, height(t));
     state.counters["rate"] = found.rate.to_double();
-    state.counters["rate_over_bound"] = (found.rate / found.bound).to_double();
+    state.counters["rate_over_bound"] = ratio(found.rate, found.bound);
     state.counters["trees"] = static_cast<double>(found.trees.size());
     state.counters["max_height"] = tallest;
   })->Unit(benchmark::kMillisecond);

@@ -58,7 +58,7 @@ void measure(benchmark::State& state, bench::machine_row const& row) {
   state.counters["trees"] = static_cast<double>(p.trees.size());
   state.counters["height"] = highest;
   state.counters["rate"] = p.rate.to_double();
-  state.counters["rate_over_bound"] = (p.rate / p.bound).to_double();
+  state.counters["rate_over_bound"] = ratio(p.rate, p.bound);
   if (p.ranks.size() >= 512) state.counters["peak_mib"] = peak_mebibytes(row);
 }
 

@@ -32,7 +32,7 @@ void plan_all(benchmark::State& state, job const& work) {
       auto const p = make_plan(machine, work.request);
       trees += p.trees.size();
       for (auto const& t : p.trees) highest = std::max(highest, height(t));
-      least_share = std::min(least_share, (p.rate / p.bound).to_double());
+      least_share = std::min(least_share, ratio(p.rate, p.bound));
     }
   }
   auto const count = static_cast<double>(work.machines.size());

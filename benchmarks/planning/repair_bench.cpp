@@ -73,7 +73,7 @@ void add(std::string const& name, collective kind, change what) {
     state.counters["trees"] = static_cast<double>(result.plan.trees.size());
     state.counters["kept"] =
         static_cast<double>(result.difference.kept.size() + result.difference.reweighted.size());
-    state.counters["rate_over_bound"] = (result.plan.rate / result.plan.bound).to_double();
+    state.counters["rate_over_bound"] = ratio(result.plan.rate, result.plan.bound);
   })->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark(("fresh/" + title).c_str(), [=](benchmark::State& state) {
     auto const work = make_job(name, kind, what);

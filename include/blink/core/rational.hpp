@@ -116,6 +116,13 @@ class rational {
   std::int64_t denominator_ = 1;
 };
 
+/// The quotient in floating point, also where that of `/` would exceed 64 bits.
+///
+/// Pre: b is not 0.
+[[nodiscard]] constexpr double ratio(rational const& a, rational const& b) {
+  return a.to_double() / b.to_double();
+}
+
 inline std::optional<rational> rational::from_text(std::string_view text) {
   auto const integer = [](std::string_view digits) -> std::optional<std::int64_t> {
     std::int64_t value = 0;

@@ -38,7 +38,7 @@ struct mscclpp_options {
 struct mscclpp_result {
   mscclpp_program program;
   rational rate;        ///< bytes of the whole buffer in time one over the links, with whole chunks
-  rational loss;        ///< share of the plan's rate that rounding costs, 0 if it is exact
+  double loss = 0;      ///< share of the plan's rate that rounding costs, 0 if it is exact
   int most_blocks = 0;  ///< of a rank
   int most_operations = 0;  ///< of a block
 };
@@ -79,7 +79,7 @@ struct mscclpp_result {
   }
   mscclpp_result result;
   result.rate = shares.rate;
-  if (shares.rate < plan.rate) result.loss = rational(1) - shares.rate / plan.rate;
+  if (shares.rate < plan.rate) result.loss = 1 - ratio(shares.rate, plan.rate);
   auto& program = result.program;
   program.name = "blink " + std::string(to_text(plan.collective)) + " " + plan.planner;
   program.collective = plan.collective;

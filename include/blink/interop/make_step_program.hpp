@@ -46,7 +46,7 @@ struct step_program_options {
 struct step_program_result {
   step_program program;
   rational rate;        ///< bytes of the whole buffer in time one over the links, with whole chunks
-  rational loss;        ///< share of the plan's rate that rounding costs, 0 if it is exact
+  double loss = 0;      ///< share of the plan's rate that rounding costs, 0 if it is exact
   int most_blocks = 0;  ///< of a rank
   int most_steps = 0;   ///< of a block
 };
@@ -199,7 +199,7 @@ inline void require_limits(step_program const& program, step_program_limits cons
 
   step_program_result result;
   result.rate = shares.rate;
-  if (shares.rate < plan.rate) result.loss = rational(1) - shares.rate / plan.rate;
+  if (shares.rate < plan.rate) result.loss = 1 - ratio(shares.rate, plan.rate);
   auto const part = shares.of_part * options.instances;
   // Gather and scatter count the chunks of one rank, all other collectives those of the whole
   // buffer.

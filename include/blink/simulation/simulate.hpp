@@ -101,7 +101,7 @@ inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double 
   double result = 0;
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
-    double const part = bytes * (t.weight / plan.rate).to_double();
+    double const part = bytes * ratio(t.weight, plan.rate);
     result += std::max(1.0, std::ceil(part / chunk_bytes[i])) *
               static_cast<double>(t.reduce.size() + t.broadcast.size());
   }
@@ -157,7 +157,7 @@ inline void add_edges(std::vector<simulated_edge>& edges, tree const& t, double 
   std::vector<detail::simulated_edge> edges;
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
-    double const part = bytes * (t.weight / plan.rate).to_double();
+    double const part = bytes * ratio(t.weight, plan.rate);
     detail::add_edges(edges, t, part, chunk_bytes[i], links, number);
   }
 

@@ -355,7 +355,7 @@ double check_gap(network const& net, blink::routed_joint_packing packing) {
   }
   EXPECT_EQ(value, packing.bound);
   EXPECT_LE(packing.rate, packing.bound);
-  auto const gap = (packing.bound / packing.rate).to_double() - 1;
+  auto const gap = ratio(packing.bound, packing.rate) - 1;
   // Scale the prices to the value of the trees, to check the trees alone.
   for (auto& p : packing.prices) p = p * packing.rate / packing.bound;
   check_packing(net, packing);

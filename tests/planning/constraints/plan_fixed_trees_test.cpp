@@ -100,7 +100,7 @@ TEST(plan_fixed_trees, are_the_values_of_the_frontier) {
   auto const h100 = tree_count_frontier(machines::dgx_h100(2), request, 4);
   auto const best = prove_bound(machines::dgx_h100(2), request.collective, 0).bound;
   ASSERT_EQ(h100.size(), 2U);
-  EXPECT_NEAR((h100[0].rate / best).to_double(), 0.964, 0.0005);
+  EXPECT_NEAR(ratio(h100[0].rate, best), 0.964, 0.0005);
   EXPECT_EQ(h100[1].rate, best);
 }
 

@@ -10,8 +10,10 @@
 #include <blink/packing/flows/detail/flow_commodities.hpp>
 #include <blink/packing/flows/detail/flow_descent.hpp>
 #include <blink/packing/flows/detail/flow_problem.hpp>
+#include <blink/packing/flows/detail/interior_flows.hpp>
 #include <blink/packing/flows/detail/rounded_prices.hpp>
 #include <blink/packing/flows/detail/simple_flows.hpp>
+#include <blink/packing/flows/detail/whole_flow.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -40,11 +42,12 @@ struct concurrent_flow_options {
   std::size_t few_rows = 420;  ///< up to this number of edges + sources, a program over trees runs
                                ///< before the descent of flows, else after
   /// up to this number, pairs are tried where trees are not exact
-  std::size_t max_exact_pairs = 1300;
+  std::size_t max_exact_pairs = 600;
   std::size_t max_exact_rows = 700;  ///< beyond this number, no program runs
   std::size_t max_pivots = 6000;     ///< of each program
   std::size_t few_equations = 60;    ///< solved without rounding at first
   std::size_t max_equations = 300;   ///< solved without rounding at last
+  double interior_work = 2e9;        ///< operations of a step of the interior-point method, at most
   std::size_t routing_rounds = 40;
   std::size_t descent_rounds = 2000;
   double descent_work = 1e8;  ///< rounds * edges * sources, at most
@@ -59,7 +62,7 @@ struct concurrent_flow_result {
                                  ///< price * capacity sums to `bound`
   std::int64_t per_sink = 0;     ///< parts that each sink receives from its source
   std::vector<std::vector<std::int64_t>> flow;  ///< by demand and edge, in parts
-  std::string found_by;                         ///< "spread", "routing", "program" or "descent"
+  std::string found_by;  ///< "spread", "routing", "program", "interior" or "descent"
 };
 
 namespace detail {
@@ -176,24 +179,23 @@ inline void offer_spread_flows(flow_problem const& problem, flow_race& race) {
   for (auto const c : problem.capacity) narrow.push_back(std::max<std::int64_t>(1, largest / c));
   for (auto const& costs : {ones, narrow}) {
     auto flows = spread_flows(problem, costs);
-    if (flows) race.offer(bound_of_full_edges(problem, *flows));
+    race.offer(bound_of_full_edges(problem, flows));
     race.offer(std::move(flows), "spread");
     if (race.is_won()) return;
   }
 }
 
-/// A descent that has one cheapest route for each pair.
-[[nodiscard]] inline flow_descent start_descent(flow_problem const& problem) {
+/// A descent that begins with the best flows so far.
+[[nodiscard]] inline flow_descent start_descent(flow_problem const& problem,
+                                                flow_race const& race) {
   unlimited_scope const whole;
-  std::vector<double> prices;
-  for (auto const c : problem.capacity) prices.push_back(1 / static_cast<double>(c));
-  return flow_descent(problem, std::move(prices));
+  return flow_descent(problem, race.flows());
 }
 inline void offer_descent(flow_problem const& problem, flow_descent const& descent,
                           flow_race& race) {
   unlimited_scope const whole;
   if (!descent.prices().empty()) offer_prices(problem, descent.prices(), race);
-  race.offer(descent.few_flows(), "descent");
+  race.offer(few_flows(problem, descent.flows(), 0.999), "descent");
 }
 
 /// Runs the algorithms from fast to slow until the best flows meet the best bound.
@@ -220,7 +222,7 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
     offer_program(problem, problem, options, patient, race);
   };
   auto const by_descent = [&] {
-    auto descent = start_descent(problem);
+    auto descent = start_descent(problem, race);
     double const work = static_cast<double>(edges) * static_cast<double>(problem.sources.size());
     auto const rounds =
         std::min(options.descent_rounds, static_cast<std::size_t>(options.descent_work / work) + 1);
@@ -233,27 +235,42 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
     }
     offer_descent(problem, descent, race);
   };
+  auto const by_interior = [&] {
+    if (interior_flows::work_of_step(problem) > options.interior_work) return;
+    // A part of the budget, so that time remains for the descent.
+    try {
+      budget_scope const part(budget_scope::part(0.6));
+      interior_flows interior(problem);
+      interior.run(1e-9);
+      unlimited_scope const whole;
+      offer_prices(problem, interior.prices(), race);
+      race.offer(few_flows(problem, interior.flows(), 1), "interior");
+    } catch (budget_spent const&) {
+    }
+  };
+  constexpr double tiny = 1e-6;
   auto const rows = edges + problem.sources.size();
   bool const small = pairs <= options.few_pairs;
   bool const large = !small && rows > options.few_rows;
   if (small) by_way();
   if (!small && !large) by_tree(false);
-  if (large) by_descent();
   if (race.is_won()) return;
   route();
   if (race.is_won()) return;
-  if (small) {
-    by_tree(true);
-    return;
-  }
-  if (large && rows <= options.max_exact_rows) {
-    by_tree(false);
-    if (!race.is_won()) route();
-  } else if (!large && pairs <= options.max_exact_pairs) {
+  if (small) by_tree(true);
+  if (!race.is_won()) by_interior();
+  if (race.is_won() || small) return;
+  if (!large && pairs <= options.max_exact_pairs) {
     by_way();
+    if (!race.is_won()) by_tree(true);
   }
-  if (!large && !race.is_won()) by_tree(true);
-  if (!large && !race.is_within(1e-5)) by_descent();
+  if (race.is_within(tiny)) return;
+  by_descent();
+  if (!large || race.is_won()) return;
+  route();
+  if (race.is_won() || rows > options.max_exact_rows) return;
+  by_tree(false);
+  if (!race.is_won()) route();
 }
 
 }  // namespace detail
@@ -268,6 +285,7 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
 ///   rows by cheapest routes. It is exact if its weights have small denominators, otherwise nearly
 ///   so.
 /// - A search for one route for each pair that reaches the bound.
+/// - An interior-point method, which ends within 1e-6 of the bound, up to about 128 sources.
 /// - A descent of the flows' congestion, which ends near `gap`.
 ///
 /// If the thread's budget is spent before, the best flows so far are the result.
@@ -336,7 +354,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     if (!race.is_won()) detail::run_flow_race(problem, options, race);
   } catch (detail::budget_spent const&) {
     if (race.rate() == rational(0)) {
-      detail::offer_descent(problem, detail::start_descent(problem), race);
+      detail::offer_descent(problem, detail::start_descent(problem, race), race);
     }
   }
   concurrent_flow_result result;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -79,22 +80,24 @@ class flow_decomposer {
   /// flow of its edges.
   std::int64_t widest_path(int source, int sink) {
     std::fill(width_.begin(), width_.end(), 0);
-    std::vector<bool> done(out_.size(), false);
-    width_[at(source)] = INT64_MAX;
-    for (;;) {
-      int here = -1;
-      for (int v = 0; v < graph_.vertex_count; ++v) {
-        if (!done[at(v)] && width_[at(v)] > 0 && (here < 0 || width_[at(v)] > width_[at(here)])) {
-          here = v;
-        }
-      }
-      if (here < 0 || here == sink) return here < 0 ? 0 : width_[at(sink)];
-      done[at(here)] = true;
+    width_[at(source)] = std::numeric_limits<std::int64_t>::max();
+    heap_.assign(1, {width_[at(source)], source});
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end());
+      auto const [width, here] = heap_.back();
+      heap_.pop_back();
+      if (here == sink) return width;
+      if (width < width_[at(here)]) continue;  // visited before
       for (int const e : out_[at(here)]) {
-        auto& width = width_[at(graph_.arcs[at(e)].head)];
-        width = std::max(width, std::min(width_[at(here)], flow_[at(e)]));
+        int const head = graph_.arcs[at(e)].head;
+        auto const through = std::min(width, flow_[at(e)]);
+        if (through <= width_[at(head)]) continue;
+        width_[at(head)] = through;
+        heap_.emplace_back(through, head);
+        std::push_heap(heap_.begin(), heap_.end());
       }
     }
+    return 0;
   }
 
   arc_list const& graph_;
@@ -102,6 +105,7 @@ class flow_decomposer {
   std::vector<std::vector<int>> out_;  // by vertex: edges out of it with flow
   std::vector<int> into_;              // by vertex: the edge through which it was reached
   std::vector<std::int64_t> width_;
+  std::vector<std::pair<std::int64_t, int>> heap_;  // (width, vertex)
   std::vector<int> queue_;
 };
 
@@ -113,7 +117,7 @@ class flow_decomposer {
 ///
 /// flow:   by edge
 /// demand: by vertex: the flow into it less the flow out of it; the source's entry is ignored
-/// Time:   O(paths * (V^2 + E)).  Space: O(V + E + lengths of the paths).
+/// Time:   O(paths * E log V).  Space: O(V + E + lengths of the paths).
 /// Pre:    at each vertex but the source, flow in less flow out is the demand; no flow or demand is
 ///         negative.
 /// Post:   the amounts of each sink sum to its demand, those over each edge to at most its flow; at

@@ -211,7 +211,7 @@ struct crossing {
   std::array<std::vector<std::vector<detail::phase_edge>>, 2> phases;  // by tree: up, down
   for (auto const& t : plan.trees) {
     // A barrier has the rate 0: its one message takes the whole path.
-    shares.push_back(plan.rate == rational(0) ? 1 : (t.weight / plan.rate).to_double());
+    shares.push_back(plan.rate == rational(0) ? 1 : ratio(t.weight, plan.rate));
     phases[0].push_back(detail::edges_from_root(t.reduce, t.root, true));
     phases[1].push_back(detail::edges_from_root(t.broadcast, t.root, false));
   }

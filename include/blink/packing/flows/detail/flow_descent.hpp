@@ -10,8 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
@@ -27,21 +25,30 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 ///         2002.
 class flow_descent {
  public:
-  /// Starts with the cheapest routes by `prices`, which are positive.
-  flow_descent(flow_problem const& problem, std::vector<double> prices)
+  /// Starts with `first`, or without it with one cheapest route for each pair.
+  flow_descent(flow_problem const& problem, whole_flows const& first)
       : problem_(problem),
         search_(problem.graph),
         capacity_(problem.capacity.begin(), problem.capacity.end()),
-        price_(std::move(prices)),
         congestion_(capacity_.size(), 0.0),
         change_(capacity_.size(), 0.0) {
-    for (auto const& from : problem_.sources) {
-      flow_.emplace_back(capacity_.size(), 0.0);
-      search_.run(from.vertex, price_);
-      for_each_load(problem_, from, search_, behind_, [&](std::size_t e, std::int64_t count) {
-        flow_.back()[e] = static_cast<double>(count);
-        congestion_[e] += static_cast<double>(count) / capacity_[e];
-      });
+    for (double const c : capacity_) price_.push_back(1 / c);
+    for (std::size_t s = 0; s < problem_.sources.size(); ++s) {
+      auto& flow = flow_.emplace_back(capacity_.size(), 0.0);
+      auto const add = [&](std::size_t e, double amount) {
+        flow[e] = amount;
+        congestion_[e] += amount / capacity_[e];
+      };
+      if (first.flow.empty()) {
+        search_.run(problem_.sources[s].vertex, price_);
+        for_each_load(
+            problem_, problem_.sources[s], search_, behind_,
+            [&](std::size_t e, std::int64_t count) { add(e, static_cast<double>(count)); });
+        continue;
+      }
+      for (std::size_t e = 0; e < capacity_.size(); ++e) {
+        add(e, static_cast<double>(first.flow[s][e]) / static_cast<double>(first.per_sink));
+      }
     }
   }
 
@@ -84,35 +91,10 @@ class flow_descent {
   /// The prices of the best bound, by edge.
   [[nodiscard]] std::vector<double> const& prices() const { return best_prices_; }
 
-  /// The flows in whole parts, over few routes: at each vertex, edges that bring little of what
-  /// arrives are left out, as long as the rate falls by at most a thousandth. Nothing if the parts
-  /// are too coarse.
-  [[nodiscard]] std::optional<whole_flows> few_flows() const {
-    constexpr double enough = 0.999;
-    auto const rate = [&](std::optional<whole_flows> const& flows) {
-      auto const found = flows ? rate_of(problem_, *flows) : std::nullopt;
-      return found ? found->to_double() : 0;
-    };
-    auto best = flows(1e-6);
-    double const wanted = enough * rate(best);
-    for (double const least : {0.02, 0.01, 0.005, 0.002, 0.001}) {
-      if (auto fewer = flows(least); fewer && rate(fewer) >= wanted) return fewer;
-    }
-    return best;
-  }
+  /// Flows by source and edge, by which each sink receives 1.
+  [[nodiscard]] std::vector<std::vector<double>> const& flows() const { return flow_; }
 
  private:
-  [[nodiscard]] std::optional<whole_flows> flows(double least) const {
-    constexpr std::int64_t parts = std::int64_t{1} << 20;
-    whole_flows result{parts, {}};
-    for (std::size_t s = 0; s < flow_.size(); ++s) {
-      auto flow = whole_flow(problem_.sources[s], flow_[s], parts, least);
-      if (!flow) return std::nullopt;
-      result.flow.push_back(*std::move(flow));
-    }
-    return result;
-  }
-
   void step_of_all(double exponent) {
     double const most = 1 / rate();
     scale_ = exponent / most;
@@ -190,109 +172,6 @@ class flow_descent {
     if (value / cost >= bound_) return;
     bound_ = value / cost;
     best_prices_ = price_;
-  }
-
-  /// Splits what each vertex passes on in whole parts among the edges into it, the vertices at the
-  /// ends of routes first. So the parts are conserved. Nothing if parts arrive nowhere.
-  [[nodiscard]] std::optional<std::vector<std::int64_t>> whole_flow(flow_source const& from,
-                                                                    std::vector<double> flow,
-                                                                    std::int64_t parts,
-                                                                    double least) const {
-    auto const n = static_cast<std::size_t>(problem_.graph.vertex_count);
-    remove_circles(flow);
-    std::vector<std::vector<std::size_t>> into(n);
-    std::vector<std::size_t> leaving(n, 0);
-    for (std::size_t e = 0; e < flow.size(); ++e) {
-      if (!(flow[e] > 0)) continue;
-      into[static_cast<std::size_t>(problem_.graph.arcs[e].head)].push_back(e);
-      ++leaving[static_cast<std::size_t>(problem_.graph.arcs[e].tail)];
-    }
-    std::vector<std::int64_t> result(flow.size(), 0), passes(n, 0);
-    for (int const sink : from.sinks) passes[static_cast<std::size_t>(sink)] = parts;
-    std::vector<std::size_t> open;
-    for (std::size_t v = 0; v < n; ++v) {
-      if (leaving[v] == 0 && !into[v].empty()) open.push_back(v);
-    }
-    while (!open.empty()) {
-      std::size_t const v = open.back();
-      open.pop_back();
-      if (into[v].empty() && passes[v] > 0) return std::nullopt;  // flow below 1e-12 was dropped
-      double all = 0, kept = 0, passed = 0;
-      for (std::size_t const e : into[v]) all += flow[e];
-      for (std::size_t const e : into[v]) kept += flow[e] < least * all ? 0 : flow[e];
-      std::int64_t given = 0;
-      for (std::size_t const e : into[v]) {
-        passed += flow[e] < least * all ? 0 : flow[e];
-        auto const until =
-            std::llround(std::min(1.0, passed / kept) * static_cast<double>(passes[v]));
-        result[e] = until - given;
-        given = until;
-        auto const tail = static_cast<std::size_t>(problem_.graph.arcs[e].tail);
-        passes[tail] += result[e];
-        if (--leaving[tail] == 0 && static_cast<int>(tail) != from.vertex) {
-          open.push_back(tail);
-        }
-      }
-    }
-    return result;
-  }
-
-  /// Removes flow that runs in circles.
-  void remove_circles(std::vector<double>& flow) const {
-    auto const n = static_cast<std::size_t>(problem_.graph.vertex_count);
-    auto const& arcs = problem_.graph.arcs;
-    std::vector<std::vector<std::size_t>> out(n);
-    for (std::size_t e = 0; e < flow.size(); ++e) {
-      if (flow[e] > 0) out[static_cast<std::size_t>(arcs[e].tail)].push_back(e);
-    }
-    std::vector<std::size_t> path;         // edges
-    std::vector<std::size_t> place(n, 0);  // on the path, plus 1
-    std::vector<bool> is_done(n);
-    for (std::size_t start = 0; start < n; ++start) {
-      std::size_t at = start;
-      if (is_done[at]) continue;
-      place[at] = 1;
-      for (;;) {
-        while (!out[at].empty() && !(flow[out[at].back()] > 0)) out[at].pop_back();
-        if (out[at].empty() || is_done[static_cast<std::size_t>(arcs[out[at].back()].head)]) {
-          if (!out[at].empty()) {
-            out[at].pop_back();
-            continue;
-          }
-          is_done[at] = true;
-          place[at] = 0;
-          if (path.empty()) break;
-          at = static_cast<std::size_t>(arcs[path.back()].tail);
-          path.pop_back();
-          out[at].pop_back();
-          continue;
-        }
-        std::size_t const e = out[at].back();
-        auto const head = static_cast<std::size_t>(arcs[e].head);
-        path.push_back(e);
-        if (place[head] == 0) {
-          place[head] = path.size() + 1;
-          at = head;
-          continue;
-        }
-        std::size_t const first = place[head] - 1;
-        double least = std::numeric_limits<double>::infinity();
-        for (std::size_t i = first; i < path.size(); ++i) least = std::min(least, flow[path[i]]);
-        std::size_t cut = path.size();
-        for (std::size_t i = path.size(); i-- > first;) {
-          flow[path[i]] -= least;
-          if (!(flow[path[i]] > 0)) {
-            flow[path[i]] = 0;
-            cut = i;
-          }
-        }
-        for (std::size_t i = cut + 1; i < path.size(); ++i) {
-          place[static_cast<std::size_t>(arcs[path[i]].tail)] = 0;
-        }
-        at = static_cast<std::size_t>(arcs[path[cut]].tail);
-        path.resize(cut);
-      }
-    }
   }
 
   flow_problem const& problem_;

@@ -44,6 +44,10 @@ struct whole_flows {
   std::vector<std::vector<std::int64_t>> flow;  ///< by source and edge
 };
 
+/// Parts of the amount of a sink, where they have no other reason. Divisible by 1 to 16, so that
+/// equal shares stay equal.
+inline constexpr std::int64_t coarse_parts = 720'720, fine_parts = 64 * coarse_parts;
+
 /// The amount that each sink receives if the flows are scaled to just fit. Returns nothing if the
 /// numerator exceeds 61 bits.
 [[nodiscard]] inline std::optional<rational> rate_of(flow_problem const& problem,

@@ -20,52 +20,91 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Routes every flow over all its cheapest routes at once. The flow into a vertex is split equally
-/// among all last edges of cheapest routes to it. Vertices that a symmetry of the graph exchanges
-/// get equal flows.
-///
-/// costs: by edge, positive
-/// Post:  nothing if the parts have no common denominator of 40 bits.
-[[nodiscard]] inline std::optional<whole_flows> spread_flows(flow_problem const& problem,
-                                                             std::span<std::int64_t const> costs) {
-  constexpr std::int64_t largest = std::int64_t{1} << 40;
-  auto const edges = problem.capacity.size();
-  std::vector<std::vector<int>> into(static_cast<std::size_t>(problem.graph.vertex_count));
-  for (std::size_t e = 0; e < edges; ++e) {
-    into[static_cast<std::size_t>(problem.graph.arcs[e].head)].push_back(static_cast<int>(e));
+/// The flows of each source over all its cheapest routes at once.
+class cheapest_routes {
+ public:
+  /// costs: by edge, positive
+  cheapest_routes(flow_problem const& problem, std::span<std::int64_t const> costs)
+      : problem_(problem),
+        costs_(costs),
+        search_(problem.graph),
+        into_(static_cast<std::size_t>(problem.graph.vertex_count)) {
+    for (std::size_t e = 0; e < costs.size(); ++e) into_[head_of(e)].push_back(e);
   }
-  route_search<std::int64_t> search(problem.graph);
-  std::vector<std::vector<rational>> parts;
-  std::int64_t denominator = 1;
-  std::vector<int> last;
-  for (auto const& from : problem.sources) {
-    search.run(from.vertex, costs);
-    auto& part = parts.emplace_back(edges);
-    std::vector<rational> comes(into.size());
-    for (int const sink : from.sinks) comes[static_cast<std::size_t>(sink)] = 1;
-    auto const order = search.order();
+
+  /// Brings `each` to each sink. Returns the flow by edge.
+  ///
+  /// share: `share(amount, count, k)`: the part that comes over the last edge k of `count`
+  template <class Amount, class Share>
+  [[nodiscard]] std::vector<Amount> spread(flow_source const& from, Amount each, Share share) {
+    search_.run(from.vertex, costs_);
+    std::vector<Amount> part(costs_.size(), Amount{0}), comes(into_.size(), Amount{0});
+    for (int const sink : from.sinks) comes[static_cast<std::size_t>(sink)] = each;
+    auto const order = search_.order();
     for (auto i = order.rbegin(); i != order.rend(); ++i) {
       auto const v = static_cast<std::size_t>(*i);
-      if (*i == from.vertex || comes[v] == rational(0)) continue;
-      last.clear();
-      for (int const e : into[v]) {
-        int const tail = problem.graph.arcs[static_cast<std::size_t>(e)].tail;
-        if (search.is_reached(tail) &&
-            search.cost(tail) + costs[static_cast<std::size_t>(e)] == search.cost(*i)) {
-          last.push_back(e);
+      if (*i == from.vertex || comes[v] == Amount{0}) continue;
+      last_.clear();
+      for (auto const e : into_[v]) {
+        int const tail = problem_.graph.arcs[e].tail;
+        if (search_.is_reached(tail) && search_.cost(tail) + costs_[e] == search_.cost(*i)) {
+          last_.push_back(e);
         }
       }
-      auto const each = comes[v] / static_cast<std::int64_t>(last.size());
-      denominator = std::lcm(denominator, each.denominator());
-      if (denominator > largest) return std::nullopt;
-      for (int const e : last) {
-        part[static_cast<std::size_t>(e)] = each;
-        comes[static_cast<std::size_t>(problem.graph.arcs[static_cast<std::size_t>(e)].tail)] +=
-            each;
+      for (std::size_t k = 0; k < last_.size(); ++k) {
+        auto const amount = share(comes[v], last_.size(), k);
+        part[last_[k]] = amount;
+        comes[static_cast<std::size_t>(problem_.graph.arcs[last_[k]].tail)] += amount;
       }
     }
+    return part;
+  }
+
+ private:
+  [[nodiscard]] std::size_t head_of(std::size_t e) const {
+    return static_cast<std::size_t>(problem_.graph.arcs[e].head);
+  }
+
+  flow_problem const& problem_;
+  std::span<std::int64_t const> costs_;
+  route_search<std::int64_t> search_;
+  std::vector<std::vector<std::size_t>> into_;  // edges by head
+  std::vector<std::size_t> last_;
+};
+
+/// Routes every flow over all its cheapest routes at once. The flow into a vertex is split equally
+/// among all last edges of cheapest routes to it. Vertices that a symmetry of the graph exchanges
+/// get equal flows. If the parts have no common denominator of 40 bits, they are rounded.
+///
+/// costs: by edge, positive
+[[nodiscard]] inline whole_flows spread_flows(flow_problem const& problem,
+                                              std::span<std::int64_t const> costs) {
+  constexpr std::int64_t largest = std::int64_t{1} << 40;
+  cheapest_routes routes(problem, costs);
+  std::vector<std::vector<rational>> parts;
+  std::int64_t denominator = 1;
+  for (auto const& from : problem.sources) {
+    parts.push_back(
+        routes.spread(from, rational(1), [&](rational const& all, std::size_t count, std::size_t) {
+          auto const each = all / static_cast<std::int64_t>(count);
+          denominator =
+              denominator > largest ? denominator : std::lcm(denominator, each.denominator());
+          return denominator > largest ? rational(0) : each;
+        }));
+    if (denominator > largest) break;
   }
   whole_flows result{denominator, {}};
+  if (denominator > largest) {
+    result.per_sink = fine_parts;
+    for (auto const& from : problem.sources) {
+      result.flow.push_back(
+          routes.spread(from, fine_parts, [](std::int64_t all, std::size_t count, std::size_t k) {
+            auto const among = static_cast<std::int64_t>(count);
+            return all / among + (static_cast<std::int64_t>(k) < all % among ? 1 : 0);
+          }));
+    }
+    return result;
+  }
   for (auto const& part : parts) {
     auto& flow = result.flow.emplace_back();
     for (auto const& amount : part) flow.push_back((amount * denominator).numerator());

@@ -280,14 +280,14 @@ class rail_shares {
   // less. The parts of the rails follow from what each has left, and the other way round.
   std::vector<double> part(rails);
   std::vector<std::vector<double>> spare(servers, std::vector<double>(rails));
-  for (std::size_t r = 0; r < rails; ++r) part[r] = (of_rail[r] / all).to_double();
+  for (std::size_t r = 0; r < rails; ++r) part[r] = ratio(of_rail[r], all);
   constexpr int rounds = 100;
   for (int round = 0; round < rounds; ++round) {
     std::vector<double> leaves(rails, 0);
     for (std::size_t s = 0; s < servers; ++s) {
       double lost = 0, room = 0;
       for (std::size_t r = 0; r < rails; ++r) {
-        spare[s][r] = (width[s][r] / rate).to_double() - part[r];
+        spare[s][r] = ratio(width[s][r], rate) - part[r];
         lost += std::max(-spare[s][r], 0.0);
         room += std::max(spare[s][r], 0.0);
       }
@@ -299,7 +299,7 @@ class rail_shares {
     }
     double sum = 0;
     for (std::size_t r = 0; r < rails; ++r) {
-      part[r] = std::max((of_rail[r] / rate).to_double() - leaves[r], 0.0);
+      part[r] = std::max(ratio(of_rail[r], rate) - leaves[r], 0.0);
       sum += part[r];
     }
     for (double& each : part) each /= sum > 0 ? sum : 1;
