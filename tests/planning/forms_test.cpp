@@ -220,6 +220,41 @@ TEST(among_servers, gathers_as_fast_as_the_planner_of_any_machine) {
   EXPECT_GT(planned, 80);
 }
 
+// Any cable at 1/4 to 3/4 of its capacity: ports of NVSwitches, NICs and the ways to them.
+topology with_slow_cables(topology machine, unsigned seed) {
+  std::mt19937 random(seed);
+  for (auto& l : machine.links) l.capacity *= 4;
+  machine.steps_per_unit *= 4;
+  for (auto& l : machine.links) {
+    if (l.tail > l.head || random() % 20 != 0) continue;
+    auto const quarters = static_cast<std::int64_t>(1 + random() % 3);
+    for (auto& other : machine.links) {
+      bool const is_same = std::minmax(other.tail, other.head) == std::minmax(l.tail, l.head);
+      if (is_same) other.capacity = other.capacity * quarters / 4;
+    }
+  }
+  return machine;
+}
+
+TEST(among_servers, gathers_at_the_optimum_where_cables_inside_are_slow) {
+  int planned = 0, runs = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    for (auto const& whole : {machines::dgx_h100(4), machines::dgx_a100(4)}) {
+      auto const machine = with_slow_cables(whole, seed);
+      SCOPED_TRACE(machine.name + " " + std::to_string(seed));
+      plan_request const request{collective::all_gather, {}, "exact"};
+      ++runs;
+      auto const p = plan_among_servers(machine, request);
+      if (!p) continue;
+      ++planned;
+      EXPECT_EQ(check_plan(machine, *p).fault.value_or(""), "");
+      EXPECT_EQ(p->rate, p->bound);
+      EXPECT_EQ(p->rate, make_plan(machine, request).rate);
+    }
+  }
+  EXPECT_GT(planned, runs * 3 / 4);
+}
+
 TEST(among_servers, slow_nics_cost_their_share_of_the_network) {
   std::mt19937 random(3);
   for (auto machine : {machines::dgx_a100(12), machines::dgx_h100(12)}) {

@@ -11,7 +11,6 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/constraints/detail/reused_trees.hpp>
 #include <blink/planning/constraints/detail/reweighted_trees.hpp>
-#include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
@@ -19,6 +18,7 @@
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_exact.hpp>
+#include <blink/planning/planners/plan_shares.hpp>
 #include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/topology.hpp>
 

@@ -2,7 +2,7 @@
 // Unequal shares, and k trees a root.
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/constraints/plan_fixed_trees.hpp>
-#include <blink/planning/constraints/plan_shares.hpp>
+#include <blink/planning/planners/plan_shares.hpp>
 #include <blink/topology/machines.hpp>
 
 #include "support/random_machines.hpp"

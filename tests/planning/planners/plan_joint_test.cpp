@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/constraints/plan_fixed_trees.hpp>
-#include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/planners/plan_blink.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
+#include <blink/planning/planners/plan_shares.hpp>
 #include <blink/planning/planners/prove_bound.hpp>
 #include <blink/topology/copying_switches.hpp>
 #include <blink/topology/machines.hpp>

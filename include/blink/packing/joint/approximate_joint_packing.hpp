@@ -115,6 +115,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// The gap, limits and steps of `pack_joint_routes_approximately`.
 struct approximate_joint_options {
   double gap = 0.01;  ///< the gap to reach: bound / rate - 1
+  /// no packing has a higher rate, for other reasons than prices
+  double known_bound = std::numeric_limits<double>::infinity();
   /// up to this number of links, linear programming is tried first
   std::size_t max_rows = 800;
   std::size_t max_pivots = 40'000;          ///< of the linear program
@@ -205,16 +207,16 @@ struct column_packing {
     if (result.steps >= options.max_iterations) break;
     if (result.steps > 0 && best.stopped_because == packing_stop::budget_spent) break;
     columns.restart();
-    auto found = multiplicative_weights(
-        columns, problem.capacity,
-        {epsilon, for_search * options.gap, options.max_iterations - result.steps});
+    auto found = multiplicative_weights(columns, problem.capacity,
+                                        {epsilon, for_search * options.gap, options.known_bound,
+                                         options.max_iterations - result.steps});
     result.steps += found.iterations;
     if (result.prices.empty() || found.bound < bound) {
       bound = found.bound;
       result.prices = found.prices;
     }
     if (found.rate > best.rate) best = std::move(found);
-    if (bound <= (1 + for_search * options.gap) * best.rate) break;
+    if (std::min(bound, options.known_bound) <= (1 + for_search * options.gap) * best.rate) break;
   }
   result.columns = fewer_columns(problem.capacity, best, for_columns * options.gap, options.seed);
   return result;
@@ -262,7 +264,9 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     result.pivots = found.steps;
   }
   if (found.columns.empty()) {
-    found = detail::pack_by_weights(problem, columns, options);
+    auto weighted = options;
+    weighted.known_bound /= static_cast<double>(problem.edges.divisor);
+    found = detail::pack_by_weights(problem, columns, weighted);
     result.pivots += found.steps;
   }
   auto const proven = detail::bound_near(problem, found.prices);

@@ -8,11 +8,11 @@
 #include <blink/graph/egress_excess.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
-#include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
+#include <blink/planning/planners/plan_shares.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>

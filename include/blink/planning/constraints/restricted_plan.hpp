@@ -7,12 +7,12 @@
 #include <blink/core/rational.hpp>
 #include <blink/core/work_budget.hpp>
 #include <blink/planning/constraints/detail/shaped_candidates.hpp>
-#include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/constraints/restricted_machine.hpp>
 #include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/detail/symmetric_plan.hpp>
+#include <blink/planning/planners/plan_shares.hpp>
 #include <blink/planning/planners/planners.hpp>
 #include <blink/planning/planners/without_egress_excess.hpp>
 #include <blink/topology/topology.hpp>

@@ -30,6 +30,41 @@ struct bound_among_servers {
   certificate proof;
 };
 
+/// Nodes, and the capacity of the links into them or out of them, in units.
+struct node_set {
+  std::vector<bool> has;  ///< by node
+  rational in, out;
+};
+
+/// The set of nodes of which `is_in(position)` is true, and its links in the direction `enters`.
+/// NICs of single ranks are left out where their links to the rank are narrower than the others.
+///
+/// owner: by node, as of `owners_inside`
+template <class IsIn>
+[[nodiscard]] node_set narrow_set(topology const& machine, std::vector<int> const& owner,
+                                  bool enters, IsIn is_in) {
+  auto const nodes = machine.nodes.size();
+  node_set result;
+  std::vector<std::int64_t> inner(nodes, 0), outer(nodes, 0);
+  for (std::size_t at = 0; at < nodes; ++at) result.has.push_back(is_in(at));
+  for (auto const& l : machine.links) {
+    auto const tail = static_cast<std::size_t>(l.tail), head = static_cast<std::size_t>(l.head);
+    auto const from = enters ? tail : head, to = enters ? head : tail;
+    if (result.has[from] && owner[from] == static_cast<int>(to)) inner[from] += l.capacity;
+    if (result.has[to] && !result.has[from]) outer[to] += l.capacity;
+  }
+  for (std::size_t at = 0; at < nodes; ++at) {
+    bool const is_nic = owner[at] >= 0 && owner[at] != static_cast<int>(at);
+    if (is_nic && inner[at] < outer[at]) result.has[at] = false;
+  }
+  for (auto const& l : machine.links) {
+    bool const leaves = result.has[static_cast<std::size_t>(l.tail)];
+    if (leaves == result.has[static_cast<std::size_t>(l.head)]) continue;
+    (leaves ? result.out : result.in) += machine.in_units(l.capacity);
+  }
+  return result;
+}
+
 /// The bound of the links among two or more servers, and of those of single ranks.
 ///
 /// all_reduce: with M servers, a pair of an in-tree and an out-tree enters servers at least
@@ -38,59 +73,54 @@ struct bound_among_servers {
 /// broadcast:  what leaves the root or its server, or enters another server or rank.
 ///
 /// root: node id, of a broadcast
+/// Time: O(ranks * links)
 [[nodiscard]] inline bound_among_servers bound_of_servers(topology const& machine,
                                                           std::vector<server> const& servers,
                                                           collective kind, int root) {
   bool const has_root = has_one_root(kind);
   bool const both_ways = has_both_phases(kind);
-  auto const nodes = machine.nodes.size();
-  auto const ranks = static_cast<std::int64_t>(machine.rank_positions().size());
+  auto const ranks = machine.rank_positions();
   auto const root_at = static_cast<std::size_t>(has_root ? machine.position_of(root) : 0);
-  std::vector<std::vector<bool>> parts;
-  std::vector<int> part_of(nodes, -1);
-  for (auto const& s : servers) {
-    auto& part = parts.emplace_back(nodes);
-    for (std::size_t at = 0; at < nodes; ++at) {
-      part[at] = is_inside(machine, s, static_cast<int>(at));
-      if (part[at]) part_of[at] = static_cast<int>(parts.size()) - 1;
-    }
-  }
-  std::vector<rational> into(parts.size()), out_of(parts.size());  // by server
-  std::vector<rational> into_node(nodes), out_of_node(nodes);
-  rational entered;
-  for (auto const& l : machine.links) {
-    auto const c = machine.in_units(l.capacity);
-    auto const tail = static_cast<std::size_t>(l.tail), head = static_cast<std::size_t>(l.head);
-    out_of_node[tail] += c;
-    into_node[head] += c;
-    if (part_of[tail] == part_of[head]) continue;
-    if (part_of[tail] >= 0) out_of[static_cast<std::size_t>(part_of[tail])] += c;
-    if (part_of[head] < 0) continue;
-    into[static_cast<std::size_t>(part_of[head])] += c;
-    entered += c;
-  }
   bound_among_servers result;
-  if (both_ways) result = {entered / (2 * (std::ssize(parts) - 1)), prices_of(machine, parts)};
-  auto const consider = [&](rational const& bound, std::vector<bool> const& part, bool enters) {
+  auto const consider = [&](rational const& bound, node_set const& part, bool enters) {
     if (result.bound > rational(0) && bound >= result.bound) return;
-    auto side = part;
+    auto side = part.has;
     if (enters) side.flip();
     result = {bound, cut_at(machine, side)};
   };
-  auto const consider_part = [&](std::vector<bool> const& part, std::int64_t held,
-                                 rational const& in, rational const& out) {
-    bool const holds_root = has_root && part[root_at];
-    if (!holds_root) consider(both_ways || has_root ? in : in * ranks / (ranks - held), part, true);
-    if (both_ways || holds_root) consider(out, part, false);
+  auto const consider_part = [&](node_set const& part, std::int64_t held, bool enters) {
+    bool const holds_root = has_root && part.has[root_at];
+    auto const all = std::ssize(ranks);
+    if (enters && !holds_root) {
+      consider(both_ways || has_root ? part.in : part.in * all / (all - held), part, true);
+    } else if (!enters && (both_ways || holds_root)) {
+      consider(part.out, part, false);
+    }
   };
-  for (std::size_t s = 0; s < parts.size(); ++s) {
-    consider_part(parts[s], std::ssize(servers[s].ids), into[s], out_of[s]);
+  std::vector<std::vector<bool>> parts;
+  rational entered;
+  for (auto const& s : servers) {
+    auto const owner = owners_inside(machine, s);
+    for (bool const enters : {true, false}) {
+      auto const all = narrow_set(machine, owner, enters, [&](std::size_t at) {
+        return is_inside(machine, s, static_cast<int>(at));
+      });
+      consider_part(all, std::ssize(s.ids), enters);
+      if (enters && both_ways) {
+        parts.push_back(all.has);
+        entered += all.in;
+      }
+      for (int const id : s.ids) {
+        int const rank = machine.position_of(id);
+        consider_part(
+            narrow_set(machine, owner, enters, [&](std::size_t at) { return owner[at] == rank; }),
+            1, enters);
+      }
+    }
   }
-  for (int const at : machine.rank_positions()) {
-    std::vector<bool> alone(nodes);
-    alone[static_cast<std::size_t>(at)] = true;
-    consider_part(alone, 1, into_node[static_cast<std::size_t>(at)],
-                  out_of_node[static_cast<std::size_t>(at)]);
+  if (both_ways) {
+    auto const bound = entered / (2 * (std::ssize(parts) - 1));
+    if (bound <= result.bound) result = {bound, prices_of(machine, parts)};
   }
   return result;
 }
@@ -99,7 +129,8 @@ struct bound_among_servers {
 
 /// Plans broadcast, all-gather or all-reduce where the links among servers are the narrowest,
 /// however much the servers' shares of them differ. Data crosses between ranks that have links to
-/// spare.
+/// spare. In an all-gather, links inside servers may be narrow too: more data then enters at their
+/// ranks.
 ///
 /// Source: the stars: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys
 ///         2020, section 3.5; the bound of all-reduce: the partition of Tutte and Nash-Williams

@@ -6,6 +6,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/core/work_budget.hpp>
 #include <blink/graph/concepts.hpp>
+#include <blink/graph/max_flow.hpp>
 #include <blink/packing/joint/approximate_joint_packing.hpp>
 #include <blink/packing/joint/joint_routing.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
@@ -91,6 +92,24 @@ namespace detail {
   return result;
 }
 
+/// The smallest cut between ranks, and its capacity in units. The data of all ranks crosses every
+/// cut in both directions, so flows from one rank to all others and back cover all cuts.
+///
+/// Pre:  two ranks
+/// Time: O(N) maximum flows.
+[[nodiscard]] inline std::pair<rational, cut_certificate> smallest_cut(topology const& machine) {
+  auto const capacity = capacities_of(machine);
+  auto const ranks = machine.rank_positions();
+  auto const out = rooted_connectivity(machine, capacity, ranks.front(), ranks);
+  auto const back = rooted_connectivity(reversed(machine), capacity, ranks.front(), ranks);
+  if (out.value <= back.value) {
+    return {machine.in_units(out.value), cut_at(machine, out.source_side)};
+  }
+  auto other = back.source_side;
+  other.flip();
+  return {machine.in_units(back.value), cut_at(machine, other)};
+}
+
 /// Adds packed pairs over nodes as trees to a plan.
 inline void take_pairs(topology const& machine, node_graph const& nodes,
                        routed_joint_packing const& packed, plan& result) {
@@ -117,7 +136,7 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
 ///
 /// Source: `pack_joint_routes_approximately`.
 /// Time:   see there; figures: the benchmark `approximate_bench`.
-/// Post:   bound is proven by prices; rate / bound says how near the plan is.
+/// Post:   bound is proven by prices or a cut; rate / bound says how near the plan is.
 /// Throws: precondition_error for another collective; planning_error if the ranks are not
 ///         connected, or switches copy or reduce.
 [[nodiscard]] inline plan plan_approximate(topology const& machine, plan_request const& request) {
@@ -126,10 +145,17 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
   result.planner = planned_by::approximate;
   if (result.ranks.size() == 1) return result;
   auto const nodes = detail::to_node_graph(machine);
-  detail::take_pairs(
-      machine, nodes,
-      pack_joint_routes_approximately(nodes.graph, nodes.capacity, detail::network_of(machine)),
-      result);
+  auto cut = detail::smallest_cut(machine);
+  approximate_joint_options options;
+  options.known_bound = (cut.first * machine.steps_per_unit).to_double();
+  detail::take_pairs(machine, nodes,
+                     pack_joint_routes_approximately(nodes.graph, nodes.capacity,
+                                                     detail::network_of(machine), options),
+                     result);
+  if (cut.first < result.bound) {
+    result.bound = cut.first;
+    result.proof = std::move(cut.second);
+  }
   return result;
 }
 

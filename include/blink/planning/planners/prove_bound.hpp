@@ -133,15 +133,8 @@ namespace detail {
     auto const cut = rooted_connectivity(machine, capacity, machine.position_of(root), ranks);
     return {machine.in_units(cut.value), detail::cut_at(machine, cut.source_side)};
   }
-  // All-reduce: the data of all ranks crosses every cut in both directions. Flows from one rank to
-  // all other ranks and back cover all cuts between ranks.
-  auto const out = rooted_connectivity(machine, capacity, ranks.front(), ranks);
-  auto const back = rooted_connectivity(detail::reversed(machine), capacity, ranks.front(), ranks);
-  if (out.value <= back.value)
-    return {machine.in_units(out.value), detail::cut_at(machine, out.source_side)};
-  auto other = back.source_side;
-  other.flip();
-  return {machine.in_units(back.value), detail::cut_at(machine, other)};
+  auto cut = detail::smallest_cut(machine);
+  return {cut.first, std::move(cut.second)};
 }
 
 namespace detail {

@@ -7,11 +7,11 @@
 #include <blink/core/rational.hpp>
 #include <blink/planning/constraints/detail/restricted_packing.hpp>
 #include <blink/planning/constraints/plan_fixed_trees.hpp>
-#include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/constraints/restricted_machine.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/plan_shares.hpp>
 #include <blink/planning/planners/planners.hpp>
 #include <blink/topology/topology.hpp>
 

@@ -9,11 +9,13 @@
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/detail/rail_shares.hpp>
+#include <blink/planning/planners/plan_shares.hpp>
 #include <blink/planning/planners/plan_three_phase.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <utility>
@@ -21,17 +23,43 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// Parts of the buffer as whole shares, in the order of the machine's ranks.
+[[nodiscard]] inline std::vector<std::int64_t> shares_of(topology const& machine,
+                                                         std::vector<int> const& ids,
+                                                         std::vector<rational> const& parts) {
+  std::int64_t denominator = 1;
+  for (auto const& part : parts) {
+    denominator = common_multiple(denominator, part.denominator());
+  }
+  std::vector<std::int64_t> result;
+  for (int const at : machine.rank_positions()) {
+    auto const k =
+        std::ranges::find(ids, machine.nodes[static_cast<std::size_t>(at)].id) - ids.begin();
+    result.push_back((parts[static_cast<std::size_t>(k)] * denominator).numerator());
+  }
+  return result;
+}
+
 /// The trees by which each rank of a server spreads (and sums, if `both_ways`) data inside, as
 /// pieces of its data.
+///
+/// parts: of the buffer, by rank; empty: equal parts
 [[nodiscard]] inline std::vector<server_pieces> pieces_inside(topology const& machine,
                                                               server const& where,
                                                               std::vector<int> const& ids,
+                                                              std::vector<rational> const& parts,
                                                               bool both_ways) {
   std::vector<server_pieces> result;
   if (ids.size() == 1) return {pieces_without_edges({{ids.front(), 1}})};
   auto const part = inside_of(machine, where);
-  auto const spread = plan_inside(part, {collective::all_gather});
-  auto const gathered = both_ways ? plan_inside(part, {collective::reduce_scatter}) : plan{};
+  auto const planned = [&](collective kind) {
+    if (parts.empty()) return plan_inside(part, {kind});
+    return plan_forward(part, {kind}, [&](topology const& forward, plan_request const& request) {
+      return plan_shares(forward, request, shares_of(forward, ids, parts));
+    });
+  };
+  auto const spread = planned(collective::all_gather);
+  auto const gathered = both_ways ? planned(collective::reduce_scatter) : plan{};
   for (int const id : ids) {
     auto pieces = pieces_of(spread, {{id, 1}});
     result.push_back(both_ways ? overlay(pieces_of(gathered, {{id, 1}}), pieces)
@@ -88,7 +116,7 @@ class inside_progress {
                                                          std::vector<server> const& servers,
                                                          rational const& rate) {
   auto const count = servers.size();
-  auto const ports = ports_of(machine, servers);
+  auto ports = ports_of(machine, servers);
   if (!ports || count < 3 || rate <= rational(0)) return std::nullopt;
   bool const both_ways = has_both_phases(request.collective);
   bool const has_root = has_one_root(request.collective);
@@ -97,13 +125,17 @@ class inside_progress {
     if (std::ranges::count(servers[s].ids, *request.root) != 0) root_server = s;
   }
   auto const& ids = ports->ids;
+  rational const own(1, std::ssize(servers) * std::ssize(ids.front()));
+  for (std::size_t s = 0; !both_ways && !has_root && s < count; ++s) {
+    ports->parts[s] = parts_inside(machine, servers[s], ids[s], ports->width[s], own, rate);
+  }
   auto wanted = trees_of_servers(*ports, request.collective, rate, root_server);
   if (wanted.empty()) return std::nullopt;
   auto const trees = rail_shares(*ports, rate, std::move(wanted), both_ways).balanced();
   std::vector<std::vector<server_pieces>> inside;
   std::vector<std::vector<rational>> total(count, std::vector<rational>(ids.front().size()));
   for (std::size_t s = 0; s < count; ++s) {
-    inside.push_back(pieces_inside(machine, servers[s], ids[s], both_ways));
+    inside.push_back(pieces_inside(machine, servers[s], ids[s], ports->parts[s], both_ways));
   }
   for (auto const& t : trees) {
     if (!has_root) total[t.center][t.rank] += t.share;

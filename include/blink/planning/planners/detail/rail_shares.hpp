@@ -28,8 +28,33 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// By node: the rank of the server that the node alone is joined to inside the server, such as the
+/// rank of a NIC; ranks have themselves. -1 for all other nodes. Ranks and nodes by position.
+[[nodiscard]] inline std::vector<int> owners_inside(topology const& machine, server const& where) {
+  constexpr int none = -1, several = -2;
+  std::vector<int> result(machine.nodes.size(), none);
+  auto const ranks = machine.rank_positions();
+  auto const is_rank = [&](int at) { return std::ranges::binary_search(ranks, at); };
+  for (auto const& l : machine.links) {
+    if (!is_inside(machine, where, l.tail) || !is_inside(machine, where, l.head)) continue;
+    for (auto const& [node, other] : {std::pair(l.tail, l.head), std::pair(l.head, l.tail)}) {
+      auto& owner = result[static_cast<std::size_t>(node)];
+      owner = owner == none || owner == other ? other : several;
+    }
+  }
+  for (std::size_t at = 0; at < result.size(); ++at) {
+    auto& owner = result[at];
+    if (owner == several || (owner >= 0 && !is_rank(owner))) owner = none;
+  }
+  for (int const at : ranks) {
+    if (is_inside(machine, where, at)) result[static_cast<std::size_t>(at)] = at;
+  }
+  return result;
+}
+
 /// The capacity by which each rank of a server reaches the outside, the narrower direction, in
-/// units. The links of a switch at the edge of the server count for the nearest ranks alike.
+/// units. The links of a switch at the edge of the server count for the nearest ranks alike. A NIC
+/// of one rank is no wider than its links to the rank.
 [[nodiscard]] inline std::vector<rational> widths_of(topology const& machine, server const& where,
                                                      std::vector<int> const& ids) {
   auto const nodes = machine.nodes.size();
@@ -46,6 +71,18 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     } else if (enters) {
       gates[l.head].second += l.capacity;
     }
+  }
+  auto const owner = owners_inside(machine, where);
+  std::map<int, std::pair<std::int64_t, std::int64_t>> of_owner;  // from it and to it, by position
+  for (auto const& l : machine.links) {
+    if (owner[static_cast<std::size_t>(l.head)] == l.tail) of_owner[l.head].first += l.capacity;
+    if (owner[static_cast<std::size_t>(l.tail)] == l.head) of_owner[l.tail].second += l.capacity;
+  }
+  for (auto& [gate, capacity] : gates) {
+    auto const found = of_owner.find(gate);
+    if (found == of_owner.end()) continue;
+    capacity.first = std::min(capacity.first, found->second.first);
+    capacity.second = std::min(capacity.second, found->second.second);
   }
   std::map<int, std::size_t> place;
   for (std::size_t i = 0; i < ids.size(); ++i) place[machine.position_of(ids[i])] = i;
@@ -128,6 +165,9 @@ struct server_ports {
   std::vector<std::vector<int>> ids;         ///< by server and position
   std::vector<std::vector<rational>> width;  ///< in units
   std::vector<std::vector<int>> rail;        ///< see `rail_of`
+  /// By server: the parts of the buffer that the ranks spread inside, those of roots included.
+  /// Empty where equal parts reach all ranks.
+  std::vector<std::vector<rational>> parts;
 };
 
 /// The ports of servers of equally many ranks; nothing if their numbers differ.
@@ -140,6 +180,59 @@ struct server_ports {
     result.width.push_back(widths_of(machine, s, result.ids.back()));
     auto& rail = result.rail.emplace_back();
     for (int const id : result.ids.back()) rail.push_back(rail_of(machine, id));
+    result.parts.emplace_back();
+  }
+  return result;
+}
+
+/// The parts of the buffer that the ranks of a server spread inside, in an all-gather at a rate.
+/// What the links inside cannot bring to a rank has to enter there. Empty if equal parts will do, or
+/// no parts.
+///
+/// width: by rank, to the outside
+/// own:   the part of the buffer that is a rank's own data
+[[nodiscard]] inline std::vector<rational> parts_inside(topology const& machine,
+                                                        server const& where,
+                                                        std::vector<int> const& ids,
+                                                        std::vector<rational> const& width,
+                                                        rational const& own, rational const& rate) {
+  auto const owner = owners_inside(machine, where);
+  std::map<int, rational> into;  // by position
+  for (auto const& l : machine.links) {
+    if (!is_inside(machine, where, l.tail) || !is_inside(machine, where, l.head)) continue;
+    if (owner[static_cast<std::size_t>(l.tail)] == l.head) continue;  // from its NIC
+    into[l.head] += machine.in_units(l.capacity);
+  }
+  auto const count = ids.size();
+  std::vector<rational> result(count);
+  std::vector<bool> is_fixed(count, false);
+  rational rest = 1;
+  auto others = static_cast<std::int64_t>(count);
+  auto const fix = [&](std::size_t k, rational const& part) {
+    result[k] = part;
+    is_fixed[k] = true;
+    rest -= part;
+    --others;
+  };
+  for (std::size_t k = 0; k < count; ++k) {
+    auto const least = rational(1) - into[machine.position_of(ids[k])] / rate;
+    if (least > rational(1, static_cast<std::int64_t>(count))) fix(k, least);
+  }
+  if (others == static_cast<std::int64_t>(count)) return {};
+  // The others have equal parts, but no more than their links bring.
+  for (bool changed = true; changed && others > 0;) {
+    changed = false;
+    auto const level = rest / others;
+    for (std::size_t k = 0; k < count; ++k) {
+      auto const most = width[k] / rate + own;
+      if (is_fixed[k] || most >= level) continue;
+      fix(k, most);
+      changed = true;
+    }
+  }
+  if (others == 0 || rest < rational(0)) return {};
+  for (std::size_t k = 0; k < count; ++k) {
+    if (!is_fixed[k]) result[k] = rest / others;
   }
   return result;
 }
@@ -159,11 +252,12 @@ class rail_shares {
     for (auto& of_server : room_) {
       for (auto& r : of_server) r /= rate;
     }
-    for (auto* load : {&received_, &sent_}) {
+    for (auto* load : {&received_, &sent_, &own_}) {
       load->assign(servers, std::vector<rational>(room_.front().size()));
     }
     for (auto& t : trees_) {
       t.crossings.assign(servers, {});
+      own_[t.center][t.rank] += t.share;
       for (std::size_t s = 0; s < servers; ++s) {
         if (s != t.center) add(t, s, {t.rank, t.rank, t.share});
       }
@@ -183,9 +277,13 @@ class rail_shares {
  private:
   /// The part of the buffer that the links of a rank could carry more, as a leaf or as a hub.
   [[nodiscard]] rational left(std::size_t server, std::size_t rank, bool as_hub) const {
-    auto const& room = room_[server][rank];
-    if (both_ways_) return room - received_[server][rank] - sent_[server][rank];
-    return room - (as_hub ? sent_ : received_)[server][rank];
+    auto const& received = received_[server][rank];
+    auto const& sent = sent_[server][rank];
+    auto const room = room_[server][rank] - (both_ways_ ? received + sent
+                                             : as_hub   ? sent
+                                                        : received);
+    if (as_hub || ports_.parts[server].empty()) return room;
+    return std::min(room, ports_.parts[server][rank] - own_[server][rank] - received);
   }
 
   void add(rail_tree& t, std::size_t server, crossing_part const& part) {
@@ -248,6 +346,7 @@ class rail_shares {
   bool both_ways_;
   std::vector<std::vector<rational>> room_;             // by server and rank: of the buffer
   std::vector<std::vector<rational>> received_, sent_;  // by server and rank
+  std::vector<std::vector<rational>> own_;              // the same: shares of roots
 };
 
 /// The share of an all-reduce of which each server is the center on each rail, at a rate. With M
