@@ -186,8 +186,8 @@ struct server_ports {
 }
 
 /// The parts of the buffer that the ranks of a server spread inside, in an all-gather at a rate.
-/// What the links inside cannot bring to a rank has to enter there. Empty if equal parts will do, or
-/// no parts.
+/// What the links inside cannot bring to a rank has to enter there. Empty if equal parts will do,
+/// or no parts.
 ///
 /// width: by rank, to the outside
 /// own:   the part of the buffer that is a rank's own data
