@@ -31,6 +31,7 @@ struct tree_layer {
   bool inward = false;
   std::vector<int> switches;  ///< ascending
   friend auto operator<=>(tree_layer const&, tree_layer const&) = default;
+  friend bool operator==(tree_layer const&, tree_layer const&) = default;  // nvcc warns without
 };
 
 }}}  // namespace blink::BLINK_ABI::detail
