@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 
 #include <gtest/gtest.h>
@@ -30,6 +31,14 @@ TEST(rational, throws_instead_of_wrapping) {
 TEST(rational, refuses_a_zero_denominator) {
   EXPECT_THROW((void)rational(1, 0), blink::precondition_error);
   EXPECT_THROW((void)(rational(1) / rational(0)), blink::precondition_error);
+}
+
+TEST(rational, ratios_in_floating_point_take_any_numbers) {
+  rational const a(147603456000, 1404788527), b(44478469224320, 423315577531);
+  EXPECT_THROW((void)(a / b), blink::overflow_error);
+  EXPECT_NEAR(ratio(a, b), 1, 1e-7);
+  EXPECT_LT(ratio(a, b), 1);
+  EXPECT_EQ(ratio(b, b), 1);
 }
 
 TEST(rational, text_round_trips) {

@@ -15,6 +15,7 @@
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <variant>
@@ -206,6 +207,38 @@ TEST(plan_joint, falls_back_where_trees_take_too_long_to_grow) {
   // Nobody else plans with switches that copy.
   auto const copying = with_copying_switches(machines::dgx_h100(2), "nvlink");
   EXPECT_EQ(plan_joint(copying, request, {.max_growth_work = 0}).planner, "exact");
+}
+
+TEST(plan_approximate, ends_at_the_smallest_cut) {
+  // One narrow port, which prices find late.
+  auto machine = machines::dgx_h100(2);
+  for (auto& l : machine.links) {
+    auto const& tail = machine.nodes[static_cast<std::size_t>(l.tail)];
+    auto const& head = machine.nodes[static_cast<std::size_t>(l.head)];
+    if (l.kind == link_kind::nvlink && (tail.id == 3 || head.id == 3)) l.capacity /= 18;
+  }
+  auto const cut = detail::smallest_cut(machine).first;
+  auto const p = plan_approximate(machine, {collective::all_reduce, {}, planned_by::approximate});
+  EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "");
+  EXPECT_LE(p.bound, cut);
+  EXPECT_GE(p.rate.to_double() * 1.01, p.bound.to_double());
+
+  auto const nodes = detail::to_node_graph(machine);
+  approximate_joint_options options;
+  options.max_rows = 0;  // weights only
+  auto const steps = [&] {
+    return pack_joint_routes_approximately(nodes.graph, nodes.capacity, detail::network_of(machine),
+                                           options)
+        .pivots;
+  };
+  auto const by_prices = steps();
+  options.known_bound = (cut * machine.steps_per_unit).to_double();
+  EXPECT_LT(steps(), by_prices);
+
+  auto apart = test::star_machine(3, 1);
+  apart.links.erase(apart.links.begin());
+  EXPECT_THROW((void)plan_approximate(apart, {collective::all_reduce, {}, planned_by::approximate}),
+               planning_error);
 }
 
 TEST(plan_joint, says_what_it_does_not_plan) {
