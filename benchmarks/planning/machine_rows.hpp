@@ -145,7 +145,7 @@ inline std::vector<machine_row> machine_rows() {
   auto const add = [&](std::string family, topology machine, collective kind, double goal = 0,
                        other_planner other = {}) {
     plan_request request{kind, {}, "exact"};
-    if (!has_equal_roots(kind) && kind != collective::all_reduce) {
+    if (has_one_root(kind)) {
       auto const first = static_cast<std::size_t>(machine.rank_positions().front());
       request.root = machine.nodes[first].id;
     }
@@ -181,6 +181,10 @@ inline std::vector<machine_row> machine_rows() {
       add("random with switches", test::make_random_machine(ranks, ranks, ranks / 4, 3 * ranks),
           kind);
     }
+  }
+  for (unsigned const ranks : {32U, 48U, 64U, 96U, 128U}) {
+    add("random, both ways", test::make_random_duplex_machine(ranks, ranks, ranks / 8, 2 * ranks),
+        collective::all_to_all);
   }
   return rows;
 }
