@@ -23,7 +23,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// The step of the prices and the conditions under which `multiplicative_weights` ends.
 struct multiplicative_weights_options {
   double epsilon = 0.1;  ///< step of the prices, in (0, 1); smaller is slower and closer
-  double gap = 0;        ///< ends once the lower bound / rate - 1 is at most this
+  double gap = 0;        ///< ends once min(bound, known_bound) / rate - 1 is at most this
   /// no packing has a higher rate, for other reasons than prices
   double known_bound = std::numeric_limits<double>::infinity();
   std::size_t max_iterations = 10'000'000;

@@ -30,13 +30,13 @@ struct bound_among_servers {
   certificate proof;
 };
 
-/// Nodes, and the capacity of the links into them or out of them, in units.
+/// Nodes, and the capacity of the links that cross into them, or out of them, in units.
 struct node_set {
   std::vector<bool> has;  ///< by node
-  rational in, out;
+  rational capacity;
 };
 
-/// The set of nodes of which `is_in(position)` is true, and its links in the direction `enters`.
+/// The set of nodes of which `is_in(position)` is true, and the links that enter or leave it.
 /// NICs of single ranks are left out where their links to the rank are narrower than the others.
 ///
 /// owner: by node, as of `owners_inside`
@@ -58,9 +58,9 @@ template <class IsIn>
     if (is_nic && inner[at] < outer[at]) result.has[at] = false;
   }
   for (auto const& l : machine.links) {
-    bool const leaves = result.has[static_cast<std::size_t>(l.tail)];
-    if (leaves == result.has[static_cast<std::size_t>(l.head)]) continue;
-    (leaves ? result.out : result.in) += machine.in_units(l.capacity);
+    bool const from = result.has[static_cast<std::size_t>(enters ? l.head : l.tail)];
+    bool const to = result.has[static_cast<std::size_t>(enters ? l.tail : l.head)];
+    if (from && !to) result.capacity += machine.in_units(l.capacity);
   }
   return result;
 }
@@ -92,9 +92,10 @@ template <class IsIn>
     bool const holds_root = has_root && part.has[root_at];
     auto const all = std::ssize(ranks);
     if (enters && !holds_root) {
-      consider(both_ways || has_root ? part.in : part.in * all / (all - held), part, true);
+      consider(both_ways || has_root ? part.capacity : part.capacity * all / (all - held), part,
+               true);
     } else if (!enters && (both_ways || holds_root)) {
-      consider(part.out, part, false);
+      consider(part.capacity, part, false);
     }
   };
   std::vector<std::vector<bool>> parts;
@@ -108,7 +109,7 @@ template <class IsIn>
       consider_part(all, std::ssize(s.ids), enters);
       if (enters && both_ways) {
         parts.push_back(all.has);
-        entered += all.in;
+        entered += all.capacity;
       }
       for (int const id : s.ids) {
         int const rank = machine.position_of(id);

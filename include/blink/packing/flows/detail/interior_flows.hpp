@@ -4,104 +4,17 @@
 #include <blink/core/config.hpp>
 #include <blink/core/work_budget.hpp>
 #include <blink/packing/flows/detail/flow_problem.hpp>
+#include <blink/packing/lp/detail/cholesky_factor.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
-
-/// A symmetric positive matrix, factored in place as L * transposed(L).
-class cholesky_factor {
- public:
-  cholesky_factor() = default;
-  /// matrix: row by row; only entries at and below the diagonal are read
-  ///
-  /// A row that rounding leaves no pivot counts as 0 in solutions.
-  ///
-  /// Source: A.-L. Cholesky, 1910; S. Wright, "Modified Cholesky factorizations in interior-point
-  ///         algorithms for linear programming", SIAM J. Optimization 9, 1999 (rows left out).
-  /// Time:   O(size^3 / 6)
-  cholesky_factor(std::size_t size, std::vector<double> matrix) : n_(size), at_(std::move(matrix)) {
-    constexpr std::size_t block = 32;  // columns; two blocks of rows stay in the first cache
-    std::vector<double> diagonal(n_);
-    for (std::size_t i = 0; i < n_; ++i) diagonal[i] = at_[i * n_ + i];
-    for (std::size_t first = 0; first < n_; first += block) {
-      std::size_t const end = std::min(n_, first + block);
-      for (std::size_t i = first; i < n_; ++i) {
-        double* const row = &at_[i * n_];
-        for (std::size_t j = first; j < std::min(end, i + 1); ++j) {
-          double const* const other = &at_[j * n_];
-          double const rest = row[j] - dot(row + first, other + first, j - first);
-          if (j < i) {
-            row[j] = rest / other[j];
-          } else {
-            row[i] = rest > 1e-14 * diagonal[i] ? std::sqrt(rest) : left_out;
-          }
-        }
-      }
-      for (std::size_t i = end; i < n_; ++i) {
-        double* const row = &at_[i * n_];
-        for (std::size_t j = end; j <= i; ++j) {
-          row[j] -= dot(row + first, &at_[j * n_ + first], end - first);
-        }
-      }
-    }
-  }
-
-  void solve(std::span<double> right) const {
-    for (std::size_t i = 0; i < n_; ++i) {
-      right[i] = (right[i] - dot(&at_[i * n_], right.data(), i)) / at_[i * n_ + i];
-    }
-    for (std::size_t i = n_; i-- > 0;) {
-      double const x = right[i] /= at_[i * n_ + i];
-      double const* const row = &at_[i * n_];
-      for (std::size_t j = 0; j < i; ++j) right[j] -= row[j] * x;
-    }
-  }
-
-  /// The inverse of the matrix, row by row.
-  [[nodiscard]] std::vector<double> inverse() const {
-    // columns[j] is column j of the inverse of L, from its diagonal on
-    std::vector<double> columns(n_ * n_, 0.0), result(n_ * n_);
-    for (std::size_t j = 0; j < n_; ++j) {
-      double* const column = &columns[j * n_];
-      column[j] = 1 / at_[j * n_ + j];
-      for (std::size_t i = j + 1; i < n_; ++i) {
-        column[i] = -dot(&at_[i * n_ + j], column + j, i - j) / at_[i * n_ + i];
-      }
-    }
-    for (std::size_t i = 0; i < n_; ++i) {
-      for (std::size_t j = 0; j <= i; ++j) {
-        double const sum = dot(&columns[i * n_ + i], &columns[j * n_ + i], n_ - i);
-        result[i * n_ + j] = result[j * n_ + i] = sum;
-      }
-    }
-    return result;
-  }
-
- private:
-  static constexpr double left_out = 1e100;
-
-  /// Four sums, so that the processor need not wait for one addition after the other.
-  static double dot(double const* a, double const* b, std::size_t count) {
-    double sums[4] = {0, 0, 0, 0};
-    std::size_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-      for (std::size_t k = 0; k < 4; ++k) sums[k] += a[i + k] * b[i + k];
-    }
-    for (; i < count; ++i) sums[0] += a[i] * b[i];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  }
-
-  std::size_t n_ = 0;
-  std::vector<double> at_;
-};
 
 /// A maximum concurrent flow in floating point, by an interior-point method: about thirty steps
 /// bring the rate to a share of 1e-8 below the optimum, on any graph.
@@ -120,13 +33,13 @@ class interior_flows {
   explicit interior_flows(flow_problem const& problem)
       : problem_(problem),
         edges_(problem.capacity.size()),
-        mean_(0),
         price_(edges_),
         room_(edges_),
         room_rest_(edges_) {
-    for (auto const c : problem.capacity) mean_ += static_cast<double>(c);
-    mean_ /= static_cast<double>(edges_);
-    for (auto const c : problem.capacity) capacity_.push_back(static_cast<double>(c) / mean_);
+    double mean = 0;
+    for (auto const c : problem.capacity) mean += static_cast<double>(c);
+    mean /= static_cast<double>(edges_);
+    for (auto const c : problem.capacity) capacity_.push_back(static_cast<double>(c) / mean);
     for (auto const& from : problem.sources) sources_.push_back(make_source(from));
     start();
   }
@@ -159,15 +72,6 @@ class interior_flows {
   }
   /// The prices that bound the rate, by edge.
   [[nodiscard]] std::vector<double> const& prices() const { return price_; }
-  [[nodiscard]] std::size_t steps() const { return steps_; }
-
-  [[nodiscard]] double gap_now() const {
-    double worth = 0;
-    for (auto const& from : sources_) {
-      for (std::size_t v = 0; v < from.size; ++v) worth += from.demand[v] * from.potential[v];
-    }
-    return congestion_ / worth - 1;
-  }
 
  private:
   /// The part of the graph that carries flow of a source. Vertex numbers leave out the source,
@@ -293,16 +197,23 @@ class interior_flows {
     }
   }
 
+  [[nodiscard]] double gap_now() const {
+    double worth = 0;
+    for (auto const& from : sources_) {
+      for (std::size_t v = 0; v < from.size; ++v) worth += from.demand[v] * from.potential[v];
+    }
+    return congestion_ / worth - 1;
+  }
+
   [[nodiscard]] bool is_feasible() const { return shortage_ < 1e-6; }
 
   /// A step of predictor and corrector. Returns false if it cannot move.
   bool step() {
     find_residuals();
     factor();
-    double const mean = complementarity() / static_cast<double>(terms());
-    // The predictor goes straight for the optimum.
     set_targets(0, false);
-    solve();
+    double const mean = complementarity(0, 0) / static_cast<double>(terms());
+    solve();  // the predictor, straight for the optimum
     auto const [flows, prices] = step_lengths(1);
     double const after = complementarity(flows, prices) / static_cast<double>(terms());
     double const share = std::pow(after / mean, 3);
@@ -311,27 +222,21 @@ class interior_flows {
     auto const [by_flows, by_prices] = step_lengths(0.9995);
     if (!(by_flows > 1e-6) && !(by_prices > 1e-6)) return false;
     move(by_flows, by_prices);
-    ++steps_;
     return true;
   }
 
+  /// The number of those products.
   [[nodiscard]] std::size_t terms() const {
     std::size_t count = edges_ + 1;
     for (auto const& from : sources_) count += from.edge.size();
     return count;
   }
-  [[nodiscard]] double complementarity(double flows = 0, double prices = 0) const {
+  /// The sum of the products of flows and reduced costs, after steps of these lengths.
+  [[nodiscard]] double complementarity(double flows, double prices) const {
     double sum = 0;
     auto const add = [&](double x, double dx, double z, double dz) {
       sum += (x + flows * dx) * (z + prices * dz);
     };
-    if (flows == 0 && prices == 0) {
-      for (auto const& from : sources_) {
-        for (std::size_t k = 0; k < from.edge.size(); ++k) sum += from.flow[k] * from.rest[k];
-      }
-      for (std::size_t e = 0; e < edges_; ++e) sum += room_[e] * room_rest_[e];
-      return sum + congestion_ * congestion_rest_;
-    }
     for (auto const& from : sources_) {
       for (std::size_t k = 0; k < from.edge.size(); ++k) {
         add(from.flow[k], from.flow_step[k], from.rest[k], from.rest_step[k]);
@@ -540,7 +445,6 @@ class interior_flows {
 
   flow_problem const& problem_;
   std::size_t edges_;
-  double mean_;
   std::vector<double> capacity_;  // in units of the mean
   std::vector<source_part> sources_;
   std::vector<double> price_, price_step_;
@@ -551,7 +455,6 @@ class interior_flows {
   std::vector<double> excess_;  // by edge: what flows and room take beyond capacity * congestion
   cholesky_factor shared_;
   double shortage_ = 0;  // the largest residual of flows
-  std::size_t steps_ = 0;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

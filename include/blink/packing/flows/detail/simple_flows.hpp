@@ -87,9 +87,8 @@ class cheapest_routes {
     parts.push_back(
         routes.spread(from, rational(1), [&](rational const& all, std::size_t count, std::size_t) {
           auto const each = all / static_cast<std::int64_t>(count);
-          denominator =
-              denominator > largest ? denominator : std::lcm(denominator, each.denominator());
-          return denominator > largest ? rational(0) : each;
+          if (denominator <= largest) denominator = std::lcm(denominator, each.denominator());
+          return denominator <= largest ? each : rational(0);
         }));
     if (denominator > largest) break;
   }

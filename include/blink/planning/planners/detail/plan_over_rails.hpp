@@ -43,7 +43,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// The trees by which each rank of a server spreads (and sums, if `both_ways`) data inside, as
 /// pieces of its data.
 ///
-/// parts: of the buffer, by rank; empty: equal parts
+/// parts: of the buffer, by rank; empty: equal parts, as always if `both_ways`
 [[nodiscard]] inline std::vector<server_pieces> pieces_inside(topology const& machine,
                                                               server const& where,
                                                               std::vector<int> const& ids,
@@ -52,14 +52,12 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   std::vector<server_pieces> result;
   if (ids.size() == 1) return {pieces_without_edges({{ids.front(), 1}})};
   auto const part = inside_of(machine, where);
-  auto const planned = [&](collective kind) {
-    if (parts.empty()) return plan_inside(part, {kind});
-    return plan_forward(part, {kind}, [&](topology const& forward, plan_request const& request) {
-      return plan_shares(forward, request, shares_of(forward, ids, parts));
-    });
+  auto const with_parts = [&](topology const& forward, plan_request const& request) {
+    return plan_shares(forward, request, shares_of(forward, ids, parts));
   };
-  auto const spread = planned(collective::all_gather);
-  auto const gathered = both_ways ? planned(collective::reduce_scatter) : plan{};
+  auto const spread = parts.empty() ? plan_inside(part, {collective::all_gather})
+                                    : plan_forward(part, {collective::all_gather}, with_parts);
+  auto const gathered = both_ways ? plan_inside(part, {collective::reduce_scatter}) : plan{};
   for (int const id : ids) {
     auto pieces = pieces_of(spread, {{id, 1}});
     result.push_back(both_ways ? overlay(pieces_of(gathered, {{id, 1}}), pieces)
