@@ -145,9 +145,7 @@ std::string share_of_bound(rational const& rate, rational const& bound) {
 }
 
 std::string in_words(std::vector<int> const& ids) {
-  std::string result;
-  for (int const id : ids) result += (result.empty() ? "" : " ") + std::to_string(id);
-  return result;
+  return in_runs(ids, 17);
 }
 
 void print_loads(link_amounts const& capacity, link_amounts const& load, bool all) {

@@ -69,7 +69,24 @@ struct allocation {
 /// decimals as that takes.
 [[nodiscard]] std::string share_of_bound(rational const& rate, rational const& bound);
 
-/// Returns text such as "0 1 2 3".
+/// Returns text such as "0 1 2 5-9", with runs of at least `shortest_run` numbers as their ends.
+template <class Number>
+[[nodiscard]] std::string in_runs(std::vector<Number> const& numbers, std::size_t shortest_run) {
+  std::string result;
+  auto const add = [&](std::string const& text) { result += (result.empty() ? "" : " ") + text; };
+  for (std::size_t i = 0; i < numbers.size();) {
+    auto end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (end - i >= shortest_run) {
+      add(std::to_string(numbers[i]) + "-" + std::to_string(numbers[end - 1]));
+      i = end;
+    }
+    for (; i < end; ++i) add(std::to_string(numbers[i]));
+  }
+  return result;
+}
+
+/// Returns text such as "0 1 2 3", or "0-511" for more than 16 ids in a row.
 [[nodiscard]] std::string in_words(std::vector<int> const& ids);
 
 /// Amounts of links, by (from, to) node ids.

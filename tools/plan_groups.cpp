@@ -21,25 +21,12 @@ namespace {
 
 constexpr std::size_t most_groups = 64;  // of more than this many, the rest are not shown
 
-/// The positions of groups in a row as "0-3, 5".
-std::string ranges_in_words(std::vector<std::size_t> const& positions) {
-  std::string text;
-  for (std::size_t i = 0; i < positions.size();) {
-    auto last = i;
-    while (last + 1 < positions.size() && positions[last + 1] == positions[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(positions[i]);
-    if (last > i) text += "-" + std::to_string(positions[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 void print_levels(groups_plan const& groups) {
   for (std::size_t k = 0; k < groups.levels.size(); ++k) {
     auto const& level = groups.levels[k];
     auto const unit = groups.plans[level.groups.front()].unit;
     std::printf("%-12s groups %s at %s\n", ("level " + std::to_string(k)).c_str(),
-                ranges_in_words(level.groups).c_str(), in_words(level.rate, unit).c_str());
+                in_runs(level.groups, 2).c_str(), in_words(level.rate, unit).c_str());
     std::printf("bound        %s, rate/bound %s%s\n", in_words(level.bound, unit).c_str(),
                 share_of_bound(level.rate, level.bound).c_str(),
                 k == 0 ? ": no plan gives each group more"

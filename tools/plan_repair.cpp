@@ -6,7 +6,10 @@
 
 #include "arguments.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,10 +30,19 @@ std::string positions(std::vector<std::pair<std::size_t, std::size_t>> const& pa
   }
   return text;
 }
-std::string positions(std::vector<std::size_t> const& trees) {
-  std::string text;
-  for (auto const i : trees) text += " " + std::to_string(i);
-  return text;
+void print_trees(plan_difference const& d) {
+  std::printf("trees        %zu kept, %zu with another weight, %zu changed, %zu new, %zu dropped\n",
+              d.kept.size(), d.reweighted.size(), d.changed.size(), d.added.size(),
+              d.dropped.size());
+  constexpr std::size_t most_listed = 64;  // more are no help to a reader
+  if (std::max(d.kept.size() + d.reweighted.size() + d.changed.size(), d.added.size()) >
+      most_listed) {
+    return;
+  }
+  std::printf("  old=new    kept:%s; weight:%s; changed:%s\n", positions(d.kept).c_str(),
+              positions(d.reweighted).c_str(), positions(d.changed).c_str());
+  std::printf("             new: %s; dropped: %s\n", in_runs(d.added, 3).c_str(),
+              in_runs(d.dropped, 3).c_str());
 }
 
 }  // namespace
@@ -58,13 +70,7 @@ repaired show_repair(std::string const& machine, std::string const& ranks,
   std::printf("rate after   %s\n", in_words(d.rate_after, old.unit).c_str());
   if (!d.ranks_lost.empty()) std::printf("ranks lost   %s\n", in_words(d.ranks_lost).c_str());
   if (!d.ranks_added.empty()) std::printf("ranks added  %s\n", in_words(d.ranks_added).c_str());
-  std::printf("trees        %zu kept, %zu with another weight, %zu changed, %zu new, %zu dropped\n",
-              d.kept.size(), d.reweighted.size(), d.changed.size(), d.added.size(),
-              d.dropped.size());
-  std::printf("  old=new    kept:%s; weight:%s; changed:%s\n", positions(d.kept).c_str(),
-              positions(d.reweighted).c_str(), positions(d.changed).c_str());
-  std::printf("             new:%s; dropped:%s\n", positions(d.added).c_str(),
-              positions(d.dropped).c_str());
+  print_trees(d);
   print_links("links left  ", d.links_left);
   print_links("links taken ", d.links_taken);
   std::printf("\n");

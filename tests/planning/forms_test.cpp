@@ -254,6 +254,62 @@ TEST(among_servers, gathers_at_the_optimum_where_cables_inside_are_slow) {
   EXPECT_GT(planned, runs * 3 / 4);
 }
 
+// The bound holds against the optimum of the planner for any machine.
+TEST(among_servers, ranks_with_slow_cables_are_leaves_of_an_all_reduce) {
+  int near = 0, runs = 0;
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    for (auto const& whole : {machines::dgx_h100(4), machines::dgx_a100(4)}) {
+      auto const machine = with_slow_cables(whole, seed);
+      SCOPED_TRACE(machine.name + " " + std::to_string(seed));
+      ++runs;
+      plan_request const request{collective::all_reduce, {}, "exact"};
+      auto const p = detail::best_among_servers(machine, request);
+      auto const best = plan_joint(machine, request);
+      ASSERT_TRUE(p);
+      EXPECT_TRUE(check_plan(machine, *p)) << *check_plan(machine, *p).fault;
+      EXPECT_GE(p->bound, best.rate);
+      EXPECT_LE(p->rate, best.bound);
+      if (p->rate.to_double() > 0.995 * best.rate.to_double()) ++near;
+    }
+  }
+  EXPECT_GT(near, runs / 2);
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    for (auto const& whole : {machines::dgx_h100(20), machines::dgx_a100(20)}) {
+      auto const machine = with_slow_cables(whole, seed);
+      SCOPED_TRACE(machine.name + " " + std::to_string(seed));
+      auto const p = sound_plan(machine, {collective::all_reduce, {}, "exact", {}});
+      EXPECT_GE(p.rate.to_double(), 0.985 * p.bound.to_double());
+      EXPECT_LE(p.trees.size(), 3 * p.ranks.size());
+    }
+  }
+}
+
+// The machine without the links between two nodes.
+topology without_cable(topology machine, int a, int b) {
+  std::erase_if(machine.links, [&](blink::link const& l) {
+    return std::minmax(machine.nodes[static_cast<std::size_t>(l.tail)].id,
+                       machine.nodes[static_cast<std::size_t>(l.head)].id) == std::minmax(a, b);
+  });
+  return machine;
+}
+
+TEST(among_servers, lost_cables_inside_cost_what_they_carried) {
+  for (auto const& whole : {machines::dgx_h100(9), machines::dgx_a100(9)}) {
+    int const rank = whole.nodes[11].id;
+    for (auto const& l : whole.links) {
+      if (whole.nodes[static_cast<std::size_t>(l.tail)].id != rank) continue;
+      auto const& other = whole.nodes[static_cast<std::size_t>(l.head)];
+      auto const machine = without_cable(whole, rank, other.id);
+      for (auto const kind : {collective::all_gather, collective::all_reduce}) {
+        SCOPED_TRACE(machine.name + " without " + other.label + " " + std::string(to_text(kind)));
+        auto const p = sound_plan(machine, {kind, {}, "exact", {}});
+        EXPECT_GE(p.rate.to_double(), 0.999 * p.bound.to_double());
+        EXPECT_EQ(p.planner, "exact");
+      }
+    }
+  }
+}
+
 TEST(among_servers, slow_nics_cost_their_share_of_the_network) {
   std::mt19937 random(3);
   for (auto machine : {machines::dgx_a100(12), machines::dgx_h100(12)}) {

@@ -68,7 +68,8 @@ template <class IsIn>
 /// The bound of the links among two or more servers, and of those of single ranks.
 ///
 /// all_reduce: with M servers, a pair of an in-tree and an out-tree enters servers at least
-///             2 (M - 1) times; or what leaves or enters one server or rank.
+///             2 (M - 1) times. Ranks with narrow links inside count as servers. Or what leaves or
+///             enters one server or rank.
 /// all_gather: what enters the server or rank that receives its part of the buffer last.
 /// broadcast:  what leaves the root or its server, or enters another server or rank.
 ///
@@ -100,6 +101,12 @@ template <class IsIn>
   };
   std::vector<std::vector<bool>> parts;
   rational entered;
+  struct rank_alone {
+    rational capacity;      ///< between the rank and its server, both ways
+    std::vector<bool> has;  ///< by node
+    std::size_t server = 0;
+  };
+  std::vector<rank_alone> alone;
   for (auto const& s : servers) {
     auto const owner = owners_inside(machine, s);
     for (bool const enters : {true, false}) {
@@ -113,16 +120,84 @@ template <class IsIn>
       }
       for (int const id : s.ids) {
         int const rank = machine.position_of(id);
-        consider_part(
-            narrow_set(machine, owner, enters, [&](std::size_t at) { return owner[at] == rank; }),
-            1, enters);
+        auto const one =
+            narrow_set(machine, owner, enters, [&](std::size_t at) { return owner[at] == rank; });
+        consider_part(one, 1, enters);
+        if (!enters || !both_ways || s.ids.size() < 2) continue;
+        rank_alone part{{}, one.has, parts.size() - 1};
+        for (auto const& l : machine.links) {
+          bool const from = one.has[static_cast<std::size_t>(l.tail)];
+          bool const to = one.has[static_cast<std::size_t>(l.head)];
+          bool const is_within = is_inside(machine, s, l.tail) && is_inside(machine, s, l.head);
+          if (from != to && is_within) part.capacity += machine.in_units(l.capacity);
+        }
+        alone.push_back(std::move(part));
       }
     }
   }
   if (both_ways) {
-    auto const bound = entered / (2 * (std::ssize(parts) - 1));
+    auto bound = entered / (2 * (std::ssize(parts) - 1));
+    std::ranges::sort(alone, {}, &rank_alone::capacity);
+    for (auto const& r : alone) {
+      if (r.capacity >= 2 * bound) break;
+      // A part more is entered twice more by each pair of trees.
+      for (std::size_t at = 0; at < r.has.size(); ++at) {
+        if (r.has[at]) parts[r.server][at] = false;
+      }
+      parts.push_back(r.has);
+      entered += r.capacity;
+      bound = entered / (2 * (std::ssize(parts) - 1));
+    }
     if (bound <= result.bound) result = {bound, prices_of(machine, parts)};
   }
+  return result;
+}
+
+/// The best plan of `plan_among_servers`, however far from the bound. Nothing without switches or
+/// several servers, or if no way of planning applies.
+[[nodiscard]] inline std::optional<plan> best_among_servers(topology const& machine,
+                                                            plan_request const& request) {
+  bool const both_ways = has_both_phases(request.collective);
+  expect_forward(request);
+  expects(has_spanning_trees(request.collective),
+          "plan_among_servers: another collective, expected broadcast, all_gather or all_reduce");
+  auto const servers = servers_of(machine);
+  // Where ranks are joined directly, routes among servers take links inside of others.
+  if (servers.size() < 2 || used_switches(machine).empty()) return std::nullopt;
+  plan_request wanted = request;
+  if (has_one_root(request.collective) && !request.root) {
+    auto const best = best_root(machine, request).root;
+    wanted.root = machine.nodes[static_cast<std::size_t>(best)].id;
+  }
+  auto const proven =
+      bound_of_servers(machine, servers, request.collective, wanted.root.value_or(-1));
+  std::optional<plan> result;
+  auto const also = [&](auto const& other) {
+    if (result && result->rate == proven.bound) return;
+    try {
+      auto made = std::optional<plan>(other());
+      if (made && (!result || made->rate > result->rate)) result = std::move(made);
+    } catch (planning_error const&) {  // a server whose ranks are not connected inside
+    } catch (overflow_error const&) {
+    }
+  };
+  auto const over_rails = [&](narrow_rank_rule rule) {
+    also([&] { return plan_over_rails(machine, wanted, servers, proven.bound, rule); });
+  };
+  over_rails(narrow_rank_rule::none);
+  if (both_ways) {
+    over_rails(narrow_rank_rule::leaves);
+    constexpr double rounded = 1e-4;  // what rounding may lose
+    if (!result || ratio(result->rate, proven.bound) < 1 - rounded) {
+      over_rails(narrow_rank_rule::rounded_leaves);
+    }
+    also([&] {
+      return glued_phases(machine, request, {.shares_by_width = true, .leaders_by_width = true});
+    });
+  }
+  if (!result) return std::nullopt;
+  result->bound = proven.bound;
+  result->proof = proven.proof;
   return result;
 }
 
@@ -130,8 +205,8 @@ template <class IsIn>
 
 /// Plans broadcast, all-gather or all-reduce where the links among servers are the narrowest,
 /// however much the servers' shares of them differ. Data crosses between ranks that have links to
-/// spare. In an all-gather, links inside servers may be narrow too: more data then enters at their
-/// ranks.
+/// spare. Links inside servers may be narrow too: in an all-gather, more data then enters at their
+/// ranks. In an all-reduce, these ranks are leaves, partly of ranks in other servers.
 ///
 /// Source: the stars: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys
 ///         2020, section 3.5; the bound of all-reduce: the partition of Tutte and Nash-Williams
@@ -140,47 +215,19 @@ template <class IsIn>
 ///         also as one choice of `plan_three_phase`.
 /// Pre:    a broadcast, all-gather or all-reduce.
 /// Post:   bound is proven, by prices for entering a server or by the cut of a server or rank. For
-///         all-reduce, rate >= 0.999 * bound, for the others rate = bound. Nothing for all other
-///         machines, in particular without switches or several servers, or if a server's ranks are
-///         not connected inside.
+///         all-reduce, rate >= 0.999 * bound, or 0.995 * bound among more than 128 ranks. For the
+///         others rate = bound. Nothing for all other machines, in particular without switches or
+///         several servers.
 [[nodiscard]] inline std::optional<plan> plan_among_servers(topology const& machine,
                                                             plan_request const& request) {
-  bool const both_ways = has_both_phases(request.collective);
-  detail::expect_forward(request);
-  expects(has_spanning_trees(request.collective),
-          "plan_among_servers: another collective, expected broadcast, all_gather or all_reduce");
-  constexpr std::int64_t gap_parts = 1000;  // a gap of one part
-  auto const servers = detail::servers_of(machine);
-  // Where ranks are joined directly, routes among servers take links inside of others.
-  if (servers.size() < 2 || detail::used_switches(machine).empty()) return std::nullopt;
-  plan_request wanted = request;
-  if (has_one_root(request.collective) && !request.root) {
-    auto const best = detail::best_root(machine, request).root;
-    wanted.root = machine.nodes[static_cast<std::size_t>(best)].id;
-  }
-  auto const proven =
-      detail::bound_of_servers(machine, servers, request.collective, wanted.root.value_or(-1));
-  auto const is_enough = [&](rational const& rate) {
-    return both_ways ? rate >= proven.bound * rational(gap_parts - 1, gap_parts)
-                     : rate == proven.bound;
-  };
-  std::optional<plan> result;
-  try {
-    result = detail::plan_over_rails(machine, wanted, servers, proven.bound);
-    if (both_ways && (!result || result->rate != proven.bound)) {
-      auto other = detail::glued_phases(machine, request,
-                                        {.shares_by_width = true, .leaders_by_width = true});
-      if (!result || other.rate > result->rate) result = std::move(other);
-    }
-  } catch (planning_error const&) {  // a server whose ranks are not connected inside
-    return std::nullopt;
-  } catch (overflow_error const&) {
-    return std::nullopt;
-  }
-  if (!result || !is_enough(result->rate)) return std::nullopt;
-  result->bound = proven.bound;
-  result->proof = proven.proof;
-  return result;
+  auto result = detail::best_among_servers(machine, request);
+  if (!result) return std::nullopt;
+  constexpr std::size_t many_ranks = 128;  // for which no other planner comes nearer in seconds
+  std::int64_t const gap_parts = result->ranks.size() > many_ranks ? 200 : 1000;
+  bool const is_near = has_both_phases(request.collective) &&
+                       result->rate >= result->bound * rational(gap_parts - 1, gap_parts);
+  if (is_near || result->rate == result->bound) return result;
+  return std::nullopt;
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -17,13 +17,17 @@
 #include <blink/planning/planners/plan_switch.hpp>
 #include <blink/planning/planners/plan_two_phases.hpp>
 #include <blink/planning/planners/without_egress_excess.hpp>
+#include <blink/topology/subset.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -66,12 +70,45 @@ template <std::size_t Ranks>
   return !used_switches(machine).empty() || has_more_ranks_than<Ranks>(machine);
 }
 
-/// True if the machine has more than `Ranks` ranks and servers whose links to the outside differ.
+/// True if the machine has more than `Ranks` ranks and servers whose links differ, inside or to the
+/// outside.
 template <std::size_t Ranks>
 [[nodiscard]] bool has_uneven_servers(topology const& machine) {
   if (!has_more_ranks_than<Ranks>(machine)) return false;
-  auto const out = capacities_out(machine, servers_of(machine));
-  return std::ranges::any_of(out, [&](rational const& c) { return c != out.front(); });
+  enum class side : std::uint8_t { inside, leaving, entering };
+  std::map<int, std::vector<std::pair<side, std::int64_t>>> links;  // by server
+  for (auto const& l : machine.links) {
+    int const from = machine.nodes[static_cast<std::size_t>(l.tail)].server;
+    int const to = machine.nodes[static_cast<std::size_t>(l.head)].server;
+    if (from == to) {
+      links[from].emplace_back(side::inside, l.capacity);
+    } else {
+      links[from].emplace_back(side::leaving, l.capacity);
+      links[to].emplace_back(side::entering, l.capacity);
+    }
+  }
+  links.erase(-1);
+  for (auto& [server, of_server] : links) std::ranges::sort(of_server);
+  return std::ranges::any_of(
+      links, [&](auto const& each) { return each.second != links.begin()->second; });
+}
+
+/// Plans all-reduce by `plan_joint`. Where that comes only near the optimum, the better of it and a
+/// plan among servers is the result, with the lower of their bounds.
+[[nodiscard]] inline plan plan_joint_or_among_servers(topology const& machine,
+                                                      plan_request const& request) {
+  auto result = plan_joint(machine, request);
+  if (result.rate == result.bound) return result;
+  auto other = best_among_servers(machine, request);
+  if (!other) return result;
+  other->planner = result.planner;
+  auto& worse = other->rate > result.rate ? result : *other;
+  auto& better = other->rate > result.rate ? *other : result;
+  if (worse.bound < better.bound) {
+    better.bound = worse.bound;
+    better.proof = std::move(worse.proof);
+  }
+  return std::move(better);
 }
 
 /// The algorithms in the order in which they are tried.
@@ -96,7 +133,7 @@ inline constexpr exact_algorithm exact_algorithms[]{
      plan_among_servers,
      true},
     {{collective::broadcast}, has_more_ranks_than<256>, plan_among_servers, true},
-    {{collective::all_reduce}, is_beyond<8>, made_by<plan_joint>},
+    {{collective::all_reduce}, is_beyond<8>, made_by<plan_joint_or_among_servers>},
     {{collective::all_reduce}, is_any, made_by<plan_direct>},
     {{collective::all_gather}, has_more_ranks_than<64>, plan_near_torus, true},
     {{collective::broadcast, collective::all_gather}, is_any, made_by<plan_balanced>},
@@ -104,10 +141,11 @@ inline constexpr exact_algorithm exact_algorithms[]{
 
 /// The plan of the first of `exact_algorithms` that applies, or of the first quick one. Nothing if
 /// none does.
-[[nodiscard]] inline std::optional<plan> first_exact_plan(topology const& machine,
+[[nodiscard]] inline std::optional<plan> first_exact_plan(topology const& whole,
                                                           plan_request const& request,
                                                           bool only_quick) {
   expect_forward(request);
+  auto const machine = without_idle_switches(whole);
   for (auto const& each : exact_algorithms) {
     if (only_quick && !each.is_quick) continue;
     if (!each.collectives.contains(request.collective) || !each.suits(machine)) continue;

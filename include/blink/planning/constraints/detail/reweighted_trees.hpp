@@ -103,6 +103,14 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
     row.emplace(ends, static_cast<std::int64_t>(room.size()));
     room.push_back(c);
   }
+  // Pivots price all columns, and there are a few for each link. Beyond this work, a fresh plan
+  // takes less time.
+  constexpr double most_work = 1e8;
+  double edges = 0;
+  for (auto const& t : old.trees) {
+    edges += static_cast<double>(t.reduce.size() + t.broadcast.size());
+  }
+  if (edges * static_cast<double>(room.size()) > most_work) return std::nullopt;
   std::map<std::pair<int, int>, rational> load;  // of the old plan, in units
   for (auto const& t : old.trees) {
     for (auto const* phase : {&t.reduce, &t.broadcast}) {
@@ -159,9 +167,6 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
     if (known.emplace(column, i).second) columns.push_back(std::move(column));
   }
   if (columns.empty()) return std::nullopt;
-  // Pivots price all columns, and there are a few for each link. Beyond this work, a fresh plan
-  // takes less time.
-  constexpr double most_work = 1e8;
   double entries = 0;
   for (auto const& column : columns) entries += static_cast<double>(column.size());
   if (entries * static_cast<double>(room.size()) > most_work) return std::nullopt;

@@ -4,18 +4,24 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/servers.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/detail/inside_trees.hpp>
+#include <blink/planning/planners/detail/narrow_ranks.hpp>
 #include <blink/planning/planners/detail/rail_shares.hpp>
 #include <blink/planning/planners/plan_shares.hpp>
 #include <blink/planning/planners/plan_three_phase.hpp>
+#include <blink/topology/subset.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -23,80 +29,71 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Parts of the buffer as whole shares, in the order of the machine's ranks.
-[[nodiscard]] inline std::vector<std::int64_t> shares_of(topology const& machine,
-                                                         std::vector<int> const& ids,
-                                                         std::vector<rational> const& parts) {
-  std::int64_t denominator = 1;
-  for (auto const& part : parts) {
-    denominator = common_multiple(denominator, part.denominator());
-  }
-  std::vector<std::int64_t> result;
-  for (int const at : machine.rank_positions()) {
-    auto const k =
-        std::ranges::find(ids, machine.nodes[static_cast<std::size_t>(at)].id) - ids.begin();
-    result.push_back((parts[static_cast<std::size_t>(k)] * denominator).numerator());
-  }
-  return result;
-}
-
-/// The trees by which each rank of a server spreads (and sums, if `both_ways`) data inside, as
-/// pieces of its data.
-///
-/// parts: of the buffer, by rank; empty: equal parts, as always if `both_ways`
-[[nodiscard]] inline std::vector<server_pieces> pieces_inside(topology const& machine,
-                                                              server const& where,
-                                                              std::vector<int> const& ids,
-                                                              std::vector<rational> const& parts,
-                                                              bool both_ways) {
-  std::vector<server_pieces> result;
-  if (ids.size() == 1) return {pieces_without_edges({{ids.front(), 1}})};
-  auto const part = inside_of(machine, where);
-  auto const with_parts = [&](topology const& forward, plan_request const& request) {
-    return plan_shares(forward, request, shares_of(forward, ids, parts));
-  };
-  auto const spread = parts.empty() ? plan_inside(part, {collective::all_gather})
-                                    : plan_forward(part, {collective::all_gather}, with_parts);
-  auto const gathered = both_ways ? plan_inside(part, {collective::reduce_scatter}) : plan{};
-  for (int const id : ids) {
-    auto pieces = pieces_of(spread, {{id, 1}});
-    result.push_back(both_ways ? overlay(pieces_of(gathered, {{id, 1}}), pieces)
-                               : std::move(pieces));
-  }
-  return result;
-}
-
-/// Goes through the data of each rank that is spread inside its server, in the order of the trees.
-class inside_progress {
- public:
-  /// total: by server and rank: all the data, of the buffer
-  inside_progress(std::vector<std::vector<server_pieces>> pieces,
-                  std::vector<std::vector<rational>> total)
-      : pieces_(std::move(pieces)), total_(std::move(total)) {
-    for (auto const& of_server : total_) done_.emplace_back(of_server.size());
-  }
-
-  /// Calls `use(end, piece)` for the next `amount` of a rank's data, by piece, with its end counted
-  /// from the beginning of the amount.
-  template <class Use>
-  void advance(std::size_t server, std::size_t rank, rational const& amount, Use use) {
-    auto const& total = total_[server][rank];
-    auto& done = done_[server][rank];
-    rational start;
-    for (auto const& piece : pieces_[server][rank]) {
-      auto const until = piece.end * total - done;  // counted from here
-      if (until <= start) continue;
-      start = std::min(until, amount);
-      use(start, piece);
-      if (start == amount) break;
+/// Adds up the weights on each link, as a check of the plan does.
+/// Throws: overflow_error if a sum has no 64-bit numbers.
+inline void add_up_loads(plan const& p) {
+  std::map<std::pair<int, int>, rational> load;
+  for (auto const& t : p.trees) {
+    for (auto const* phase : {&t.reduce, &t.broadcast}) {
+      for (auto const& e : *phase) {
+        for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
+          load[{e.path[i], e.path[i + 1]}] += t.weight;
+        }
+      }
     }
-    done += amount;
   }
+}
 
- private:
-  std::vector<std::vector<server_pieces>> pieces_;  // by server and rank
-  std::vector<std::vector<rational>> total_, done_;
+/// The data that crosses between ranks of servers in the trees of a collective.
+struct rail_division {
+  std::vector<std::vector<rational>> parts;  ///< as of `server_ports`
+  std::vector<narrow_rank> narrow;
+  narrow_hosts hosts;
+  std::vector<rail_tree> trees;
+  rational total;     ///< of the shares of the trees: 1, or near it if they are rounded
+  double excess = 0;  ///< as of `rail_shares`
 };
+
+/// Divides the data of a collective at a rate; see `plan_over_rails`. Nothing if a narrow rank has
+/// no host, or if there are to be leaves and no rank is narrow.
+[[nodiscard]] inline std::optional<rail_division> divide_over_rails(
+    topology const& machine, collective kind, std::vector<server> const& servers,
+    server_ports ports, rational const& rate, std::size_t root_server, narrow_rank_rule rule) {
+  bool const rounds = rounds_parts(rule);
+  std::vector<narrow_rank> narrow;
+  if (rule != narrow_rank_rule::none) {
+    auto found = narrow_ranks(machine, servers, ports, rate, rule);
+    if (!found) return std::nullopt;
+    narrow = *std::move(found);
+  } else if (has_equal_roots(kind)) {
+    rational const own(1, std::ssize(servers) * std::ssize(ports.ids.front()));
+    for (std::size_t s = 0; s < servers.size(); ++s) {
+      ports.parts[s] = parts_inside(machine, servers[s], ports.ids[s], ports.width[s], own, rate);
+    }
+  }
+  narrow_hosts hosts(narrow, ports, rate, rounds);
+  if (!hosts.suffice()) return std::nullopt;
+  rail_shares shares(ports, rate, trees_of_servers(ports, kind, rate, root_server, rounds),
+                     has_both_phases(kind));
+  shares.balance();
+  for (std::size_t s = 0; s < servers.size(); ++s) {
+    for (std::size_t k = 0; k < ports.ids[s].size(); ++k) {
+      auto const rest = std::min(shares.left(s, k, false), shares.left(s, k, true));
+      if (rest > rational(0)) hosts.add_room(s, k, rest);
+    }
+  }
+  rational all;
+  for (auto const& t : shares.trees()) all += t.share;  // not 1 if shares are rounded
+  for (auto& n : narrow) n.outside = std::min(n.outside, rational(1)) * all;
+  auto const excess = shares.excess();
+  auto trees = shares.trees();
+  std::ranges::stable_partition(trees, [&](rail_tree const& t) {
+    return std::ranges::none_of(
+        narrow, [&](narrow_rank const& n) { return n.server == t.center && n.rank == t.rank; });
+  });
+  return rail_division{
+      std::move(ports.parts), std::move(narrow), std::move(hosts), std::move(trees), all, excess};
+}
 
 /// A broadcast, all-gather or all-reduce among servers of equally many ranks, at most at `rate`.
 /// Nothing for other machines. The links of the servers to the outside may differ.
@@ -107,14 +104,16 @@ class inside_progress {
 ///
 /// Inside a server, data is spread over the trees of an optimal all-gather there.
 ///
+/// rule: of an all-reduce; leaves are partly leaves of ranks in other servers. Exact leaves give a
+///       plan at `rate` or none.
 /// Time: O(trees * servers * ranks of a server); as many trees as ranks or twice as many as
 ///       positions, and those that are divided.
 [[nodiscard]] inline std::optional<plan> plan_over_rails(topology const& machine,
                                                          plan_request const& request,
                                                          std::vector<server> const& servers,
-                                                         rational const& rate) {
+                                                         rational rate, narrow_rank_rule rule) {
   auto const count = servers.size();
-  auto ports = ports_of(machine, servers);
+  auto const ports = ports_of(machine, servers);
   if (!ports || count < 3 || rate <= rational(0)) return std::nullopt;
   bool const both_ways = has_both_phases(request.collective);
   bool const has_root = has_one_root(request.collective);
@@ -123,25 +122,47 @@ class inside_progress {
     if (std::ranges::count(servers[s].ids, *request.root) != 0) root_server = s;
   }
   auto const& ids = ports->ids;
-  rational const own(1, std::ssize(servers) * std::ssize(ids.front()));
-  for (std::size_t s = 0; !both_ways && !has_root && s < count; ++s) {
-    ports->parts[s] = parts_inside(machine, servers[s], ids[s], ports->width[s], own, rate);
+  auto const divide = [&] {
+    return divide_over_rails(machine, request.collective, servers, *ports, rate, root_server, rule);
+  };
+  bool const rounds = rounds_parts(rule);
+  if (rounds) rate = short_rate(rate.to_double());
+  auto division = divide();
+  constexpr int most_attempts = 8;
+  constexpr double least_excess = 1e-4;
+  for (int attempt = 1; rounds && attempt < most_attempts; ++attempt) {
+    if (!division || division->excess < least_excess) break;
+    if (rule == narrow_rank_rule::rounded_leaves) {  // links among servers are scarce
+      rule = narrow_rank_rule::rounded_roots;
+    } else {
+      rate = short_rate(rate.to_double() * (1 - std::min(division->excess, 0.5)));
+    }
+    division = divide();
   }
-  auto wanted = trees_of_servers(*ports, request.collective, rate, root_server);
-  if (wanted.empty()) return std::nullopt;
-  auto const trees = rail_shares(*ports, rate, std::move(wanted), both_ways).balanced();
-  std::vector<std::vector<server_pieces>> inside;
-  std::vector<std::vector<rational>> total(count, std::vector<rational>(ids.front().size()));
+  if (!division || division->trees.empty()) return std::nullopt;
+  auto& [parts, narrow, hosts, trees, total, excess] = *division;
+  std::vector<std::vector<inside_trees>> inside;
   for (std::size_t s = 0; s < count; ++s) {
-    inside.push_back(pieces_inside(machine, servers[s], ids[s], ports->parts[s], both_ways));
-  }
-  for (auto const& t : trees) {
-    if (!has_root) total[t.center][t.rank] += t.share;
-    for (std::size_t s = 0; s < count; ++s) {
-      for (auto const& part : t.crossings[s]) total[s][part.leaf] += part.amount;
+    if (rule != narrow_rank_rule::none) {
+      inside.push_back(trees_inside(machine, servers[s], ids[s], s, narrow, total));
+    } else {
+      inside.push_back({{total, pieces_inside(machine, servers[s], ids[s], parts[s], both_ways)}});
     }
   }
-  inside_progress progress(std::move(inside), std::move(total));
+  inside_progress progress(std::move(inside));
+  rational before;  // the part of the buffer of all trees so far
+  for (auto const& t : trees) {
+    if (!has_root) progress.expect(t.center, t.rank, before, t.share);
+    for (std::size_t s = 0; s < count; ++s) {
+      auto at = before;
+      for (auto const& part : t.crossings[s]) {
+        progress.expect(s, part.leaf, at, part.amount);
+        at += part.amount;
+      }
+    }
+    before += t.share;
+  }
+  if (!progress.is_possible()) return std::nullopt;
   server_pieces from_root;  // what the root sends inside its server, by part of the buffer
   if (has_root) {
     from_root = inside_pieces(machine, servers[root_server], request.collective, *request.root,
@@ -154,7 +175,7 @@ class inside_progress {
   };
   routed_forest forest(machine, request);
   auto& route = forest.route();
-  rational before;  // the part of the buffer of all trees so far
+  before = 0;
   for (auto const& t : trees) {
     std::vector<std::vector<segment>> segments(count);
     std::set<rational> ends;
@@ -170,7 +191,7 @@ class inside_progress {
         if (piece.end >= before + t.share) break;
       }
     } else {
-      progress.advance(t.center, t.rank, t.share,
+      progress.advance(t.center, t.rank, before, t.share,
                        [&](rational const& end, server_piece const& piece) {
                          add(t.center, end, nullptr, piece);
                        });
@@ -178,7 +199,7 @@ class inside_progress {
     for (std::size_t s = 0; s < count; ++s) {
       rational start;
       for (auto const& part : t.crossings[s]) {
-        progress.advance(s, part.leaf, part.amount,
+        progress.advance(s, part.leaf, before + start, part.amount,
                          [&](rational const& end, server_piece const& piece) {
                            add(s, start + end, &part, piece);
                          });
@@ -186,7 +207,25 @@ class inside_progress {
       }
     }
     rational start;
-    for (auto const& end : ends) {
+    for (auto next = ends.begin(); next != ends.end();) {
+      auto end = *next;
+      std::vector<std::size_t> guests;  // narrow ranks
+      std::vector<narrow_hosts::host> taken;
+      for (std::size_t i = 0; i < narrow.size(); ++i) {
+        if (narrow[i].outside <= before + start) continue;
+        auto const [host, room] = hosts.widest(i, taken);
+        guests.push_back(i);
+        taken.push_back(host);
+        constexpr int most_parts = 16;
+        if (rounds && room * most_parts > end - start) end = std::min(end, start + room);
+      }
+      if (end == *next) ++next;
+      std::vector<std::pair<int, int>> leaves;  // narrow ranks and their hosts
+      for (std::size_t i = 0; i < guests.size(); ++i) {
+        hosts.take(taken[i], end - start);
+        auto const& guest = narrow[guests[i]];
+        leaves.emplace_back(ids[guest.server][guest.rank], ids[taken[i].server][taken[i].rank]);
+      }
       tree piece{has_root ? *request.root : ids[t.center][t.rank], end - start, {}, {}};
       for (bool const down : {false, true}) {
         if (!down && !both_ways) continue;
@@ -198,6 +237,9 @@ class inside_progress {
         auto const add_inside = [&](std::size_t s) {
           append(edges, down ? here(s).piece->broadcast : here(s).piece->reduce);
         };
+        for (auto const& [leaf, host] : leaves) {
+          if (!down) edges.push_back(route(leaf, host));
+        }
         if (down) add_inside(t.center);
         for (auto const s : t.order) {
           if (s == t.center) continue;
@@ -208,13 +250,26 @@ class inside_progress {
           if (down) add_inside(s);
         }
         if (!down) add_inside(t.center);
+        for (auto const& [leaf, host] : leaves) {
+          if (down) edges.push_back(route(host, leaf));
+        }
       }
       forest.add(std::move(piece));
       start = end;
     }
     before += t.share;
   }
-  return std::move(forest).finish();
+  auto result = std::move(forest).finish();
+  if (rule == narrow_rank_rule::leaves) {
+    if (result.rate != rate) return std::nullopt;
+    add_up_loads(result);
+  }
+  if (rounds && result.rate > rational(0)) {
+    auto const factor = short_rate(result.rate.to_double()) / result.rate;
+    for (auto& t : result.trees) t.weight *= factor;
+    result.rate *= factor;
+  }
+  return result;
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

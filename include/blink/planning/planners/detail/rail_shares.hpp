@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -96,17 +97,17 @@ class rail_shares {
     }
   }
 
-  [[nodiscard]] std::vector<rail_tree> balanced() && {
+  void balance() {
     for (std::size_t s = 0; s < room_.size(); ++s) {
       for (std::size_t rank = 0; rank < room_[s].size(); ++rank) {
         relieve(s, rank, false);
         relieve(s, rank, true);
       }
     }
-    return std::move(trees_);
   }
 
- private:
+  [[nodiscard]] std::vector<rail_tree> const& trees() const { return trees_; }
+
   /// The part of the buffer that the links of a rank could carry more, as a leaf or as a hub.
   [[nodiscard]] rational left(std::size_t server, std::size_t rank, bool as_hub) const {
     auto const& received = received_[server][rank];
@@ -118,6 +119,21 @@ class rail_shares {
     return std::min(room, ports_.parts[server][rank] - own_[server][rank] - received);
   }
 
+  /// The data that the ranks' links do not carry, as a share of what they carry.
+  [[nodiscard]] double excess() const {
+    double over = 0, all = 0;
+    for (std::size_t s = 0; s < room_.size(); ++s) {
+      for (std::size_t rank = 0; rank < room_[s].size(); ++rank) {
+        all += room_[s][rank].to_double();
+        double const least =
+            std::min(left(s, rank, false).to_double(), left(s, rank, true).to_double());
+        over += std::max(-least, 0.0);
+      }
+    }
+    return all > 0 ? over / all : 0;
+  }
+
+ private:
   void add(rail_tree& t, std::size_t server, crossing_part const& part) {
     t.crossings[server].push_back(part);
     received_[server][part.leaf] += part.amount;
@@ -181,6 +197,12 @@ class rail_shares {
   std::vector<std::vector<rational>> own_;              // the same: shares of roots
 };
 
+/// A share of the buffer, rounded so that sums of shares stay short.
+[[nodiscard]] inline rational whole_steps(double share) {
+  constexpr std::int64_t steps = std::int64_t{1} << 20;
+  return {std::llround(share * static_cast<double>(steps)), steps};
+}
+
 /// The share of an all-reduce of which each server is the center on each rail, at a rate. With M
 /// servers, a leaf moves the part of a rail once each way and a center M - 2 times more.
 ///
@@ -235,21 +257,40 @@ class rail_shares {
     }
     for (double& each : part) each /= sum > 0 ? sum : 1;
   }
-  constexpr std::int64_t steps = std::int64_t{1} << 20;
   for (std::size_t r = 0; r < rails; ++r) {
     double sum = 0;
     for (std::size_t s = 0; s < servers; ++s) sum += spare[s][r];
     for (std::size_t s = 0; s < servers; ++s) {
       double const share = sum > 0 ? part[r] * spare[s][r] / sum : 0;
-      result[s][r] = rational(std::llround(share * static_cast<double>(steps)), steps);
+      result[s][r] = whole_steps(share);
     }
   }
   return result;
 }
 
+/// The rest of the widths when `all` is divided over them as equally as their limits allow.
+[[nodiscard]] inline std::vector<double> left_of_widths(std::vector<double> widths,
+                                                        std::vector<double> const& limits,
+                                                        double all) {
+  std::vector<std::size_t> order(widths.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::min(widths[i], limits[i]); });
+  auto others = static_cast<double>(order.size());
+  for (auto const i : order) {
+    auto const taken = std::max(std::min({all / others, widths[i], limits[i]}), 0.0);
+    widths[i] -= taken;
+    all -= taken;
+    --others;
+  }
+  return widths;
+}
+
 /// The trees of an all-reduce at a rate.
+///
+/// rounds: to shares of which long sums stay short. The ranks of a rail are then centers by what
+///         leaves do not need of their links, else by their links.
 [[nodiscard]] inline std::vector<rail_tree> all_reduce_trees(server_ports const& ports,
-                                                             rational const& rate) {
+                                                             rational const& rate, bool rounds) {
   std::map<int, std::size_t> number;  // of a rail
   for (auto const& of_server : ports.rail) {
     for (int const rail : of_server) number.emplace(rail, number.size());
@@ -262,12 +303,36 @@ class rail_shares {
   }
   auto const centers = rail_centers(width, rate);
   std::vector<rail_tree> result;
+  auto const add = [&](std::size_t s, std::size_t k, rational const& share) {
+    if (share > rational(0)) result.push_back(star_of_servers(s, k, share, width.size()));
+  };
   for (std::size_t s = 0; s < width.size(); ++s) {
-    for (std::size_t k = 0; k < ports.rail[s].size(); ++k) {
-      auto const rail = number.at(ports.rail[s][k]);
-      if (centers[s][rail] <= rational(0) || ports.width[s][k] == rational(0)) continue;
-      result.push_back(star_of_servers(
-          s, k, centers[s][rail] * (ports.width[s][k] / width[s][rail]), width.size()));
+    if (!rounds) {
+      for (std::size_t k = 0; k < ports.rail[s].size(); ++k) {
+        auto const rail = number.at(ports.rail[s][k]);
+        if (centers[s][rail] <= rational(0) || ports.width[s][k] == rational(0)) continue;
+        add(s, k, centers[s][rail] * (ports.width[s][k] / width[s][rail]));
+      }
+      continue;
+    }
+    for (auto const& [name, rail] : number) {
+      std::vector<std::size_t> ranks;
+      std::vector<double> widths, limits;
+      auto const share = centers[s][rail].to_double();
+      auto const more = static_cast<double>(width.size()) - 2;
+      for (std::size_t k = 0; k < ports.rail[s].size(); ++k) {
+        if (ports.rail[s][k] != name) continue;
+        ranks.push_back(k);
+        widths.push_back(ratio(ports.width[s][k], rate));
+        auto const most = ports.parts[s].empty() ? 1 : ports.parts[s][k].to_double();
+        limits.push_back(most - widths.back() / (more + 1));  // without its own
+      }
+      auto const leaves = ratio(width[s][rail], rate) - more * share;
+      auto const left = left_of_widths(widths, limits, leaves);
+      auto const all = std::accumulate(left.begin(), left.end(), 0.0);
+      for (std::size_t i = 0; i < ranks.size() && all > 0; ++i) {
+        add(s, ranks[i], whole_steps(share * left[i] / all));
+      }
     }
   }
   return result;
@@ -277,10 +342,11 @@ class rail_shares {
 /// position.
 ///
 /// root_server: of a broadcast
+/// rounds:      as of `all_reduce_trees`
 [[nodiscard]] inline std::vector<rail_tree> trees_of_servers(server_ports const& ports,
                                                              collective kind, rational const& rate,
-                                                             std::size_t root_server) {
-  if (has_both_phases(kind)) return all_reduce_trees(ports, rate);
+                                                             std::size_t root_server, bool rounds) {
+  if (has_both_phases(kind)) return all_reduce_trees(ports, rate, rounds);
   auto const servers = ports.ids.size(), positions = ports.ids.front().size();
   std::vector<rail_tree> result;
   if (has_one_root(kind)) {

@@ -104,6 +104,27 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return result;
 }
 
+/// The links of a rank inside its server, without those of NICs that it alone has, in units.
+struct inner_width {
+  rational in, out;
+};
+
+[[nodiscard]] inline std::vector<inner_width> inner_widths(topology const& machine,
+                                                           server const& where,
+                                                           std::vector<int> const& ids) {
+  auto const owner = owners_inside(machine, where);
+  std::map<int, inner_width> by_position;
+  for (auto const& l : machine.links) {
+    if (!is_inside(machine, where, l.tail) || !is_inside(machine, where, l.head)) continue;
+    auto const amount = machine.in_units(l.capacity);
+    if (owner[static_cast<std::size_t>(l.tail)] != l.head) by_position[l.head].in += amount;
+    if (owner[static_cast<std::size_t>(l.head)] != l.tail) by_position[l.tail].out += amount;
+  }
+  std::vector<inner_width> result;
+  for (int const id : ids) result.push_back(by_position[machine.position_of(id)]);
+  return result;
+}
+
 /// The ranks of the servers, by position: their links to the outside.
 struct server_ports {
   std::vector<std::vector<int>> ids;         ///< by server and position
@@ -140,13 +161,7 @@ struct server_ports {
                                                         std::vector<int> const& ids,
                                                         std::vector<rational> const& width,
                                                         rational const& own, rational const& rate) {
-  auto const owner = owners_inside(machine, where);
-  std::map<int, rational> into;  // by position
-  for (auto const& l : machine.links) {
-    if (!is_inside(machine, where, l.tail) || !is_inside(machine, where, l.head)) continue;
-    if (owner[static_cast<std::size_t>(l.tail)] == l.head) continue;  // from its NIC
-    into[l.head] += machine.in_units(l.capacity);
-  }
+  auto const inner = inner_widths(machine, where, ids);
   auto const count = ids.size();
   std::vector<rational> result(count);
   std::vector<bool> is_fixed(count, false);
@@ -159,7 +174,7 @@ struct server_ports {
     --others;
   };
   for (std::size_t k = 0; k < count; ++k) {
-    auto const least = rational(1) - into[machine.position_of(ids[k])] / rate;
+    auto const least = rational(1) - inner[k].in / rate;
     if (least > rational(1, static_cast<std::int64_t>(count))) fix(k, least);
   }
   if (others == static_cast<std::int64_t>(count)) return {};
