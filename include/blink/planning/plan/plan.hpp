@@ -4,6 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/planning/plan/node_path.hpp>
 
 #include <algorithm>
 #include <climits>
@@ -21,9 +22,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// A switch that copies or reduces may also be an end. It is then a node of the tree that
 /// contributes nothing.
 struct tree_edge {
-  int from = 0;           ///< node id
-  int to = 0;             ///< node id
-  std::vector<int> path;  ///< node ids from `from` to `to`, both included, at least two
+  int from = 0;    ///< node id
+  int to = 0;      ///< node id
+  node_path path;  ///< node ids from `from` to `to`, both included, at least two
   friend bool operator==(tree_edge const&, tree_edge const&) = default;
 };
 

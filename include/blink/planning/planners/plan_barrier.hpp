@@ -56,17 +56,15 @@ struct signal_way {
   std::vector<tree_edge> result;
   for (int const v : search.order()) {
     if (node_at(v).kind != node_kind::rank || search.edge_into(v) < 0) continue;
-    tree_edge edge{0, 0, {node_at(v).id}};
+    std::vector<int> path{node_at(v).id};
     int here = v;
     do {
       auto const& l = machine.links[static_cast<std::size_t>(search.edge_into(here))];
       here = towards_root ? l.head : l.tail;
-      edge.path.push_back(node_at(here).id);
+      path.push_back(node_at(here).id);
     } while (node_at(here).kind != node_kind::rank);
-    if (!towards_root) std::reverse(edge.path.begin(), edge.path.end());
-    edge.from = edge.path.front();
-    edge.to = edge.path.back();
-    result.push_back(std::move(edge));
+    if (!towards_root) std::reverse(path.begin(), path.end());
+    result.push_back({path.front(), path.back(), path});
   }
   if (towards_root) std::reverse(result.begin(), result.end());  // leaves first, as they run
   return result;

@@ -58,12 +58,9 @@ namespace detail {
       t.weight = machine.in_units(p.weight);
       t.broadcast.reserve(p.paths.size());
       for (auto const& path : p.paths) {
-        tree_edge edge;
-        edge.path.reserve(path.size());
-        for (int const v : path) edge.path.push_back(id(image[static_cast<std::size_t>(v)]));
-        edge.from = edge.path.front();
-        edge.to = edge.path.back();
-        t.broadcast.push_back(std::move(edge));
+        std::vector<int> nodes;
+        for (int const v : path) nodes.push_back(id(image[static_cast<std::size_t>(v)]));
+        t.broadcast.push_back({nodes.front(), nodes.back(), nodes});
       }
       result.push_back(std::move(t));
     }

@@ -6,6 +6,7 @@
 #include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -93,14 +94,15 @@ class link_rows {
   template <class Cost>
   tree_edge edge(route_table<Cost> const& table, std::size_t from, std::size_t to,
                  std::vector<int>& rows) const {
-    tree_edge result{id(from), id(to), {id(to)}};
+    std::vector<int> path{id(to)};
     for (int at = ranks_[to]; at != ranks_[from];) {
       int const row = table.row[from][static_cast<std::size_t>(at)];
       rows.push_back(row);
       at = ends_[static_cast<std::size_t>(row)].first;
-      result.path.insert(result.path.begin(), node_id(at));
+      path.push_back(node_id(at));
     }
-    return result;
+    std::reverse(path.begin(), path.end());
+    return {id(from), id(to), path};
   }
 
  private:

@@ -107,12 +107,17 @@ inline void add_path(std::vector<tree>& trees, topology const& machine,
     return machine.nodes[static_cast<std::size_t>(path[i])].id;
   };
   tree result{id(0), weight, {}, {}, {id(0), id(path.size() - 1)}};
-  tree_edge edge{id(0), 0, {id(0)}};
+  auto const is_end = [&](int at) {
+    return machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::switch_node;
+  };
+  result.broadcast.reserve(
+      static_cast<std::size_t>(std::count_if(path.begin() + 1, path.end(), is_end)));
+  std::vector<int> nodes{id(0)};  // of the next edge
   for (std::size_t i = 1; i < path.size(); ++i) {
-    edge.path.push_back(id(i));
-    if (machine.nodes[static_cast<std::size_t>(path[i])].kind == node_kind::switch_node) continue;
-    edge.to = id(i);
-    result.broadcast.push_back(std::exchange(edge, {id(i), 0, {id(i)}}));
+    nodes.push_back(id(i));
+    if (!is_end(path[i])) continue;
+    result.broadcast.push_back({nodes.front(), id(i), nodes});
+    nodes = {id(i)};
   }
   for (auto i = trees.rbegin(); i != trees.rend() && i->members == result.members; ++i) {
     if (i->broadcast != result.broadcast) continue;

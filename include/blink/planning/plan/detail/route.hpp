@@ -123,12 +123,12 @@ class router {
                                                     int to) const {
     int const end = position_.at(to);
     if (reached[static_cast<std::size_t>(end)].hops < 0) return std::nullopt;
-    tree_edge result{from, to, {}};
+    std::vector<int> path;
     for (int at = end; at != -1; at = reached[static_cast<std::size_t>(at)].before) {
-      result.path.push_back(id(at));
+      path.push_back(id(at));
     }
-    std::reverse(result.path.begin(), result.path.end());
-    return result;
+    std::reverse(path.begin(), path.end());
+    return tree_edge{from, to, path};
   }
 
   /// The route of the first search from `from`.
