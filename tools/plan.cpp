@@ -5,6 +5,7 @@
 #include <blink/planning/plan/groups_file.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
+#include <blink/reducers/block_tree.hpp>
 #include <blink/schedule/tuning_file.hpp>
 
 #include "arguments.hpp"
@@ -52,6 +53,7 @@ struct plan_arguments {
   export_options exports;
   std::string repair;
   std::string groups;
+  std::size_t blocks = 0;
   double seconds = 30;
   std::string memory = "1G";
 
@@ -260,6 +262,30 @@ std::string planner_list() {
   return text;
 }
 
+/// Prints the rate of an all-reduce of `blocks` blocks in their own order (`all_reduce_blocks`).
+void print_block_order(allocation const& place, plan const& unordered, std::size_t blocks,
+                       work_budget const& budget) {
+  auto const ranks = unordered.ranks.size();
+  auto const most = detail::nodes_by_rank(ranks, blocks).most;
+  if (ranks == 2 && most == 1) {
+    std::printf("order        %zu blocks: as an all_reduce, at its rate\n", blocks);
+    return;
+  }
+  auto const rate_of = [&](collective kind) {
+    plan_request request{kind, {}, planned_by::exact};
+    request.budget = budget;
+    return checked_plan(place, request).plan.rate.to_double();
+  };
+  auto const exchanged = rate_of(collective::all_to_all),
+             gathered = rate_of(collective::all_gather);
+  auto const rate = 1 / (static_cast<double>(most) / exchanged + 1 / gathered);
+  std::printf(
+      "order        %zu blocks: at most %zu totals a rank, as an all_to_all of %.4g %s each,\n"
+      "             then an all_gather of %.4g %s: %.4g %s, %.1f %% of the rate above\n",
+      blocks, most, exchanged, unordered.unit.c_str(), gathered, unordered.unit.c_str(), rate,
+      unordered.unit.c_str(), 100 * rate / unordered.rate.to_double());
+}
+
 void write_outputs(topology const& machine, plan const& p, plan_arguments const& options) {
   if (!options.out.empty()) {
     write_plan_file(p, options.out);
@@ -308,6 +334,9 @@ void refuse_contradictions(plan_arguments const& options) {
 
 void run_plan(plan_arguments const& options) {
   refuse_contradictions(options);
+  if (options.blocks > 0 && read_collective(options.collective) != collective::all_reduce) {
+    throw input_error("--blocks: expected an all_reduce, found " + options.collective);
+  }
   if (!options.repair.empty()) {
     auto const again =
         show_repair(options.machine, options.ranks, options.repair, options.budget());
@@ -336,6 +365,9 @@ void run_plan(plan_arguments const& options) {
     return;
   }
   auto place = read_allocation(options.machine, options.ranks, options.links, request.collective);
+  if (options.blocks > 0) {
+    detail::expect_blocks(options.blocks, place.machine.rank_positions().size());
+  }
   request.constraints = options.hints.options();
   if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
   if (options.hints.frontier > 0)
@@ -345,6 +377,9 @@ void run_plan(plan_arguments const& options) {
                            : plan_on_kinds(std::move(place), request, options);
   auto const& p = made.planned.plan;
   print_plan(made.place.machine, made.planned, options.all, request.planner, made.other);
+  if (options.blocks > 0 && !p.trees.empty()) {
+    print_block_order(made.place, p, options.blocks, request.budget);
+  }
   bool const has_baselines = has_spanning_trees(p.collective);
   if (!p.trees.empty() && has_baselines && !hinted) {
     print_comparison(made.place, p, request.budget, options.compare);
@@ -412,6 +447,11 @@ void add_plan_command(CLI::App& app) {
   for (auto const* other : {"--repair", "--root", "--to", "--planner"}) {
     groups->excludes(command->get_option(other));
   }
+  auto* blocks = command->add_option(
+      "--blocks", options->blocks,
+      "also the rate of an all_reduce whose sums have the order of this many blocks, and so\n"
+      "the same bits on every number of ranks that divides it (all_reduce_blocks)");
+  for (auto const* other : {"--repair", "--groups"}) blocks->excludes(command->get_option(other));
   command
       ->add_option("--time", options->seconds,
                    "seconds for planning; then the best plan so far is the result")

@@ -152,6 +152,11 @@ refused "groups that overlap" "rank 3 is also in group 0" "$blink" plan dgx1v --
 refused "groups that do not divide" "a number that divides the 8 ranks" "$blink" plan dgx1v --groups of=3
 refused "groups and hints" "--groups and hints contradict" "$blink" plan dgx1v --groups 0-3/4-7 --max-trees 3
 refused "a barrier of groups" "found barrier, expected a collective that moves data" "$blink" plan dgx1v --groups 0-3/4-7 -c barrier
+ok "order of blocks" "24 blocks: at most 1 totals a rank" "$blink" plan dgx_a100 --blocks 24
+ok "order of blocks of two ranks" "12 blocks: as an all_reduce" "$blink" plan dgx1v --ranks 0,1 --blocks 12
+refused "blocks that do not divide" "24 blocks on 5 ranks" "$blink" plan dgx1v --ranks 0-4 --blocks 24
+refused "blocks of a broadcast" "--blocks: expected an all_reduce" "$blink" plan dgx1v -c broadcast --blocks 24
+ok "many ranks print as runs" "over 40 ranks: 0-39" "$blink" plan dgx_a100:5
 ok "swing" "rate/bound 100.0 %" "$blink" plan torus:4x4 --planner swing
 refused "no torus" "is no ring or torus of direct links" "$blink" plan dgx1v --planner trivance
 refused "no time" "--time: found '0', expected a positive number" "$blink" plan dgx1v --time 0

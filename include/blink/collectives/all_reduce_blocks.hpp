@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/all_gather.hpp>
+#include <blink/collectives/all_reduce.hpp>
+#include <blink/collectives/all_to_all.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/reducers/block_tree.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/check_buffers.hpp>
+#include <blink/running/call/element_buffer.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// The combination of a reducer, on its accumulators.
+template <class Reducer>
+struct combine_only {
+  static constexpr bool is_commutative = false;  // the order is the ranks'
+
+  template <class Accumulator>
+  constexpr Accumulator operator()(Accumulator const& a, Accumulator const& b) const {
+    return static_cast<Accumulator>(reduce(a, b));
+  }
+
+  Reducer reduce;
+};
+
+}  // namespace detail
+
+/// Reduces `blocks` buffers that are spread over the ranks, to the same bits on 1, 2, 3 or any
+/// number of ranks that divides `blocks`.
+///
+/// The blocks are combined along a binary tree that depends on their number alone. So 24 blocks
+/// give equal bits on 1, 2, 3, 4, 6, 8, 12 and 24 ranks. The bits of an element do not depend on
+/// the count.
+///
+/// trees:  chooses the schedules of an all-to-all and an all-gather by size
+/// input:  this rank's blocks one after the other (blocks / ranks * count); rank r holds the blocks
+///         from r * blocks / ranks on
+/// output: the result (count); must not overlap `input`
+/// blocks: in all; a multiple of the number of ranks
+/// Moves:  the totals of the tree's largest nodes on each rank as an all-to-all, then the result as
+///         an all-gather. That is as much as a direct all-reduce if each rank has one such node: on
+///         2^a ranks, and on 3 * 2^a if `blocks` is 3 * 2^a. On three ranks with 24 blocks, rank 1
+///         has four.
+/// Needs:  memory for as many buffers as a rank has nodes, and one more.
+/// Order:  fixed, as above. `finish` gets `blocks` as the number of contributions.
+/// Throws: precondition_error if `blocks` is not a multiple of the number of ranks, or for buffers
+///         that are null or overlap; others as `all_to_all` and `all_gather`.
+template <communicator Comm, schedule_chooser Source, class T, class Reducer>
+  requires reducer_for<Reducer, T>
+void all_reduce_blocks(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,
+                       std::size_t blocks, Reducer const& reduce) {
+  using accumulator = accumulator_t<Reducer, T>;
+  static_assert(std::is_trivially_copyable_v<accumulator>,
+                "blink: all_reduce_blocks sends accumulators, expected a trivially copyable type");
+  expects(comm.group().size() == 1,
+          "all_reduce_blocks: the communicator's group has several threads, expected one");
+  auto const ranks = static_cast<std::size_t>(comm.rank_count());
+  auto const me = static_cast<std::size_t>(comm.rank());
+  detail::expect_blocks(blocks, ranks);
+  if (count > 0 && (input == nullptr || output == nullptr)) {
+    throw precondition_error("all_reduce_blocks on rank " + std::to_string(me) + ": the " +
+                             (input == nullptr ? "input" : "output") +
+                             " is null, expected elements");
+  }
+  auto const own = blocks / ranks;
+  auto const segment = (count + ranks - 1) / ranks;  // of the result, of each rank
+  auto const [nodes, most] = detail::nodes_by_rank(ranks, blocks);
+  if (segment > std::numeric_limits<std::size_t>::max() / 8 / blocks / sizeof(accumulator)) {
+    throw precondition_error("all_reduce_blocks: count " + std::to_string(count) +
+                             " overflows an address, expected less");
+  }
+  auto const in_bytes = own * count * sizeof(T);
+  if (output < input + own * count && input < output + count && in_bytes > 0) {
+    throw precondition_error("all_reduce_blocks on rank " + std::to_string(me) +
+                             ": the output overlaps the input, expected separate buffers");
+  }
+  detail::block_combiner<accumulator, Reducer> const combiner(reduce);
+  constexpr bool is_plain = std::is_same_v<T, accumulator> && !detail::lifts<Reducer, T>;
+  constexpr bool is_final = std::is_same_v<T, accumulator> && !detail::finishes<Reducer, T>;
+  auto const of_input = [&](detail::block_node const& node, std::size_t at, std::size_t length,
+                            accumulator* to) -> accumulator const* {
+    if (node.size() > 1) return nullptr;
+    auto const* const from = input + (node.begin - me * own) * count + at;
+    if constexpr (is_plain) {
+      return from;
+    } else {
+      for (std::size_t i = 0; i < length; ++i) {
+        to[i] = detail::lift(reduce, from[i], element_place{at + i, static_cast<int>(me)});
+      }
+      return to;
+    }
+  };
+  auto const finish = [&](accumulator const* totals, std::size_t at, std::size_t length, T* to) {
+    for (std::size_t i = 0; i < length; ++i) {
+      to[i] = static_cast<T>(detail::finish(reduce, totals[i], static_cast<int>(blocks),
+                                            element_place{at + i, static_cast<int>(me)}));
+    }
+  };
+  if (ranks <= 2 && most == 1) {
+    // Two totals have one order, that of the ranks.
+    auto const chosen = trees.choose(collective::all_reduce, count * sizeof(accumulator));
+    accumulator* totals = nullptr;
+    if constexpr (is_final) {
+      totals = output;
+    } else {
+      totals = reinterpret_cast<accumulator*>(
+          chosen.prepared->packed_at(comm.rank()).at_least(count * sizeof(accumulator)));
+    }
+    combiner.write(nodes[me].front(), 0, count, totals, of_input);
+    if (ranks == 2) {
+      all_reduce(comm, trees, totals, totals, count, detail::combine_only<Reducer>{reduce});
+    }
+    if constexpr (!is_final) finish(totals, 0, count, output);
+    return;
+  }
+  // The totals for a peer: its segment of each node, one after the other.
+  auto const message = most * segment;
+  auto const message_bytes = ranks * message * sizeof(accumulator);
+  auto const chosen = trees.choose(collective::all_to_all, message_bytes);
+  constexpr std::size_t line = 128;
+  auto const totals_bytes = (2 * message_bytes + line - 1) / line * line;
+  auto* const memory = chosen.prepared->packed_at(comm.rank())
+                           .at_least(totals_bytes + (ranks + 1) * segment * sizeof(T));
+  auto* const sent = reinterpret_cast<accumulator*>(memory);
+  auto* const received = reinterpret_cast<accumulator*>(memory + message_bytes);
+  auto* const mine = reinterpret_cast<T*>(memory + totals_bytes);
+  auto const length_of = [&](std::size_t rank) {
+    return std::min(count, (rank + 1) * segment) - std::min(count, rank * segment);
+  };
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    for (std::size_t k = 0; k < nodes[me].size(); ++k) {
+      combiner.write(nodes[me][k], peer * segment, length_of(peer),
+                     sent + peer * message + k * segment, of_input);
+    }
+  }
+  all_to_all(comm, trees, sent, received, message);
+  auto const of_ranks = [&](detail::block_node const& node, std::size_t at, std::size_t /*length*/,
+                            accumulator* /*buffer*/) -> accumulator const* {
+    auto const from = node.begin / own;
+    if ((node.end - 1) / own != from) return nullptr;
+    auto const k = std::ranges::find(nodes[from], node) - nodes[from].begin();
+    return received + from * message + static_cast<std::size_t>(k) * segment + at;
+  };
+  if constexpr (is_final) {
+    combiner.write({0, blocks}, 0, length_of(me), mine, of_ranks);
+  } else {
+    auto* const totals = sent;  // no longer needed
+    combiner.write({0, blocks}, 0, length_of(me), totals, of_ranks);
+    finish(totals, me * segment, length_of(me), mine);
+  }
+  bool const fits = segment * ranks == count;  // else the last segments are shorter
+  T* const all = fits ? output : mine + segment;
+  all_gather(comm, trees, mine, all, segment);
+  if (!fits) std::copy_n(all, count, output);
+}
+
+/// The same along the schedules that the communicator's tuning selects.
+///
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
+template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+void all_reduce_blocks(Comm& comm, T const* input, T* output, std::size_t count, std::size_t blocks,
+                       Reducer const& reduce = {}) {
+  all_reduce_blocks(comm, detail::tuned_source<Comm>{comm}, input, output, count, blocks, reduce);
+}
+
+/// The same on containers: the input has blocks / ranks times as many elements as the output.
+///
+/// Throws: as above; precondition_error with both sizes if the sizes do not match.
+template <communicator Comm, element_buffer In, element_buffer Out,
+          detail::maybe_reducer Reducer = sum>
+void all_reduce_blocks(Comm& comm, In&& input, Out&& output, std::size_t blocks,
+                       Reducer const& reduce = {}) {
+  detail::expect_elements_alike<In, Out>();
+  auto const in = detail::elements_of(input);
+  auto const out = detail::elements_of(output);
+  auto const ranks = static_cast<std::size_t>(comm.rank_count());
+  detail::expect_blocks(blocks, ranks);
+  detail::expect_sizes("all_reduce_blocks", in.size, out.size, blocks / ranks, true);
+  all_reduce_blocks(comm, in.data, out.data, out.size, blocks, reduce);
+}
+
+}}  // namespace blink::BLINK_ABI
