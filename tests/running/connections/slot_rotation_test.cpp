@@ -45,6 +45,24 @@ TEST(slot_rotation, few_connections_have_more_slots) {
   EXPECT_EQ(blink::default_window(blink::star_schedule(1), slot), 2U);
 }
 
+TEST(slot_rotation, many_connections_have_smaller_slots) {
+  using transport = blink::slot_transport;
+  auto const bytes = [](int ranks, blink::communicator_options const& options) {
+    auto const source = blink::star_schedule(ranks);
+    auto const layout = blink::connection_layout_of<transport>(options, source);
+    return std::pair(layout.slot_bytes, blink::connection_tables::shared_bytes(source, layout));
+  };
+  EXPECT_EQ(bytes(8, {}).first, std::size_t{1} << 18);
+  for (int const ranks : {12, 16, 32, 64}) {
+    EXPECT_LE(bytes(ranks, {}).second, std::size_t{140} << 20) << ranks;
+    EXPECT_GE(bytes(ranks, {}).first, std::size_t{1} << 13) << ranks;
+  }
+  EXPECT_EQ(bytes(128, {}).first, std::size_t{1} << 13);  // the least
+  blink::communicator_options own;
+  own.slot_bytes = std::size_t{1} << 17;
+  EXPECT_EQ(bytes(64, own).first, own.slot_bytes);  // as asked
+}
+
 // Messages in flight have separate places, for all sizes of parts.
 TEST(slot_rotation, messages_in_flight_do_not_meet) {
   using ranks_type = blink::basic_thread_ranks<blink::slot_transport>;

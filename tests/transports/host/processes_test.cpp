@@ -487,6 +487,33 @@ TEST(process_communicator, memory_that_is_full_is_an_error) {
   EXPECT_THROW((void)blink::shared_segment::create(2, 100), blink::precondition_error);
 }
 
+// Each rank needs slots from all others, in trees of all others.
+TEST(process_communicator, many_ranks_share_little_memory) {
+  constexpr int ranks = 48;
+  forked_ranks all(ranks);  // 1 GiB
+  all.start([&](int rank) {
+    blink::process_communicator comm(all.path(), rank);
+    std::vector<int> data(1000, rank);
+    blink::all_reduce(comm, blink::star_schedule(ranks), data, data);
+    return std::to_string(data.front() + data.back());
+  });
+  for (auto const& end : all.finish()) EXPECT_EQ(end.text, std::to_string(ranks * (ranks - 1)));
+}
+
+TEST(shared_segment, callers_of_a_key_get_one_memory_that_is_taken_once) {
+  constexpr std::size_t bytes = std::size_t{1} << 26;
+  auto whole = blink::shared_segment::create(1, 2 * bytes);  // room for one of them
+  std::vector<void*> found(8, nullptr);
+  {
+    std::vector<std::jthread> callers;
+    for (auto& place : found) callers.emplace_back([&] { place = whole.find_or_make(7, bytes); });
+  }
+  for (auto const* place : found) EXPECT_EQ(place, found.front());
+  EXPECT_EQ(static_cast<char const*>(found.front())[bytes - 1], 0);
+  EXPECT_ERROR((void)whole.find_or_make(8, 2 * bytes), "bytes more are needed");
+  EXPECT_ERROR((void)whole.find_or_make(8, 2 * bytes), "which another rank did not get");
+}
+
 TEST(process_communicator, ranks_are_taken_once) {
   auto const segment = blink::shared_segment::create(2);
   blink::process_communicator const comm(segment.path(), 1);

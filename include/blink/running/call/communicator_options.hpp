@@ -41,8 +41,10 @@ struct communicator_options {
   wait_options waits{};
   /// slots of a connection, the most chunks in flight; 0: 2, or `default_window`
   std::uint32_t window = 0;
-  std::size_t slot_bytes = 1 << 18;  ///< the largest chunk; larger elements are refused
-  pipeline_costs costs{};            ///< for the chunk sizes that the schedule leaves open
+  /// The largest chunk; larger elements are refused. The default is halved, to no less than 8 KiB,
+  /// while the slots of a schedule would take more than 128 MiB of memory that ranks share.
+  std::size_t slot_bytes = 1 << 18;
+  pipeline_costs costs{};  ///< for the chunk sizes that the schedule leaves open
   /// Outputs from this size on bypass caches, unless a measurement chooses otherwise.
   std::size_t streaming_bytes = std::size_t{1} << 23;
   /// Outputs from this size on are written in the fastest measured store mode (`store_mode_tuner`).
@@ -94,6 +96,13 @@ template <transport Transport>
   layout.window = options.window != 0          ? options.window
                   : passes_by_slots<Transport> ? default_window(source, options.slot_bytes)
                                                : 2;
+  if constexpr (shares_memory<Transport>) {
+    constexpr std::size_t most = std::size_t{1} << 27, least = std::size_t{1} << 13;
+    if (options.slot_bytes == communicator_options{}.slot_bytes) {
+      auto bytes = connection_tables::shared_bytes(source, layout);
+      for (; bytes > most && layout.slot_bytes > least; bytes /= 2) layout.slot_bytes /= 2;
+    }
+  }
   return layout;
 }
 

@@ -262,6 +262,9 @@ void connection_tables::make_connections(schedule const& source) {
   }
   share(source, places_, layout_, memory, connections_, &link_free_at_);
   if (layout_.ranks_share == nullptr) begin_at_zero(source);
+  // More memory is mapped as calls use it: mapping all of it would take seconds.
+  constexpr std::size_t most_mapped = std::size_t{1} << 28;
+  bool const maps = layout_.shares_memory && shared_bytes(source, layout_) <= most_mapped;
   for (std::size_t number = 0; number < places_.size(); ++number) {
     auto const& place = places_[number];
     auto& connection = connections_[number];
@@ -269,7 +272,7 @@ void connection_tables::make_connections(schedule const& source) {
     connection.receiver = place.to;
     connection.window = layout_.window;
     connection.slot_bytes = layout_.slot_bytes;
-    if (layout_.shares_memory && (has_tables(place.from) || has_tables(place.to))) {
+    if (maps && (has_tables(place.from) || has_tables(place.to))) {
       detail::map_now(connection.slots,
                       connection.slots == nullptr ? 0 : connection.window * connection.slot_bytes);
     }

@@ -37,6 +37,7 @@ struct wait_record {
   std::vector<std::uint64_t> heartbeats;  ///< by rank: heartbeats half a deadline ago
   bool has_listened = false;              ///< true if `heartbeats` were read in this wait
   std::uint64_t nanoseconds = 0;          ///< the time that the rank has waited
+  std::uint64_t searches = 0;             ///< for ranks that died
 };
 
 /// The context of a host thread's waits: one rank's present call.
@@ -152,7 +153,7 @@ class host_wait {
     auto& state = *place_.state;
     auto& memory = *place_.memory;
     memory.nanoseconds = waited;
-    if (memory.nanoseconds > deadline() || state.is_hopeless(place_.call) ||
+    if (memory.nanoseconds > deadline() || state.is_hopeless(place_.call, memory.searches++) ||
         find_mismatch(state, place_.rank).is_there()) {
       return status::timed_out;
     }

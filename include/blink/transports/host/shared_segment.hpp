@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/detail/hash.hpp>
+#include <blink/core/detail/host_threads.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/version.hpp>
 #include <blink/running/call/collective_error.hpp>
@@ -15,8 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -24,6 +27,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -148,42 +152,36 @@ class shared_segment final : public failure_detector {
 
   /// Returns memory that all callers with the same key share, all 0 at first.
   ///
+  /// The first caller takes it from the system and the others wait for it, because each would need
+  /// as long. After a second without it, another caller does, as the first may have died.
+  ///
   /// Pre:    all callers with the same key ask for the same number of bytes.
   /// Throws: resource_error if the memory is used up.
   [[nodiscard]] void* find_or_make(std::uint64_t key, std::size_t bytes) {
-    auto& head = at<segment_head>(0);
-    std::uint64_t first = head.first_block.load();
-    std::uint64_t found = find(key, first, 0);
-    if (found == 0) {
-      bool const fits = bytes <= bytes_;  // no sum below overflows then
-      std::uint64_t const whole = fits ? whole_pages(block_begin + bytes) : bytes;
-      std::uint64_t const own = fits ? head.used.fetch_add(whole) : head.used.load();
-      if (!fits || own > bytes_ || whole > bytes_ - own) {
-        if (fits) head.used.fetch_sub(whole);
-        first = head.first_block.load();
-        found = find(key, first, 0);  // of another caller meanwhile
-        if (found != 0) return memory_at(found, bytes);
-        throw resource_error("shared memory full: " + std::to_string(whole) +
-                             " bytes more are needed, " + std::to_string(own) + " of " +
-                             std::to_string(bytes_) + " are used");
+    auto& block = block_of(key, bytes);
+    expects(block.bytes == bytes, "shared_segment: one key with two sizes, expected one size");
+    constexpr int quick_turns = 100, late_turns = 10000;  // the others take 100 us
+    std::uint32_t seen = 0;
+    for (int turn = 0;; ++turn) {
+      auto const begin = block.begin.load();
+      if (begin == refused) {
+        throw resource_error("shared memory full: " + std::to_string(bytes) +
+                             " bytes more are needed, which another rank did not get");
       }
-      back(own, page);
-      at<block_head>(own).key = key;
-      at<block_head>(own).bytes = bytes;
-      std::uint64_t searched = 0;
-      // another caller may have made it meanwhile: then this block is lost, unless it is the last
-      while (found == 0) {
-        found = find(key, first, searched);
-        if (found != 0) {
-          std::uint64_t end = own + whole;
-          head.used.compare_exchange_strong(end, own);
-          break;
+      if (begin != 0) return memory_ + begin;
+      auto maker = block.makers.load();
+      if (maker != seen) turn = 0;  // another one began
+      seen = maker;
+      if (maker != 0 && turn < late_turns) {
+        if (turn < quick_turns) {
+          detail::yield_core();
+        } else {
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
-        at<block_head>(own).next = searched = first;
-        if (head.first_block.compare_exchange_strong(first, own)) found = own;
+      } else if (block.makers.compare_exchange_strong(maker, maker + 1)) {
+        make(block);
       }
     }
-    return memory_at(found, bytes);
   }
 
   /// Allocates memory of this process that peers reach. Its bytes are 0 unless it was released
@@ -272,8 +270,6 @@ class shared_segment final : public failure_detector {
 
  private:
   static constexpr std::size_t page = 4096;
-  static constexpr std::size_t block_begin = 128;  // offset of a block's bytes behind its head
-
   struct alignas(128) segment_head {
     std::uint64_t version;
     std::uint64_t bytes;
@@ -281,12 +277,14 @@ class shared_segment final : public failure_detector {
     std::atomic<std::uint64_t> used;         // bytes dealt out, from the begin of the file
     std::atomic<std::uint64_t> first_block;  // offset; 0: none
   };
-  struct block_head {
+  struct alignas(128) block_head {
     std::uint64_t next;  // offset; 0: none
     std::uint64_t key;
     std::uint64_t bytes;
+    std::atomic<std::uint32_t> makers;  // callers that began to take its memory from the system
+    std::atomic<std::uint64_t> begin;   // offset of its memory; 0: not yet, or `refused`
   };
-  static_assert(sizeof(block_head) <= block_begin);
+  static constexpr std::uint64_t refused = 1;
 
   // The head, the process of each rank, the state of the communicator, then blocks.
   [[nodiscard]] static std::size_t state_offset(int rank_count) {
@@ -300,6 +298,7 @@ class shared_segment final : public failure_detector {
   [[nodiscard]] static std::uint64_t version() {
     detail::hash all;
     all.add(BLINK_VERSION_TEXT);
+    all.add(std::uint64_t{sizeof(block_head)});
     all.add(std::uint64_t{shared_state::bytes(1)});
     return all.value();
   }
@@ -325,12 +324,48 @@ class shared_segment final : public failure_detector {
     errno = failure;
     if (failure != 0) refuse(std::to_string(bytes) + " bytes of shared memory", "posix_fallocate");
   }
-  // The bytes of a block.
-  [[nodiscard]] void* memory_at(std::uint64_t block, std::size_t bytes) {
-    expects(at<block_head>(block).bytes == bytes,
-            "shared_segment: one key with two sizes, expected one size");
-    back(block, block_begin + bytes);
-    return memory_ + block + block_begin;
+  // Deals out bytes at a multiple of `alignment`.
+  [[nodiscard]] std::uint64_t deal(std::size_t bytes, std::size_t alignment) {
+    auto& used = at<segment_head>(0).used;
+    std::uint64_t before = used.load(), own = 0;
+    do {
+      own = (before + alignment - 1) / alignment * alignment;
+      if (own > bytes_ || bytes > bytes_ - own) {
+        throw resource_error("shared memory full: " + std::to_string(bytes) +
+                             " bytes more are needed, " + std::to_string(before) + " of " +
+                             std::to_string(bytes_) + " are used");
+      }
+    } while (!used.compare_exchange_weak(before, own + bytes));
+    return own;
+  }
+  // The block with this key, which is made if there is none.
+  [[nodiscard]] block_head& block_of(std::uint64_t key, std::size_t bytes) {
+    auto& head = at<segment_head>(0);
+    std::uint64_t first = head.first_block.load();
+    if (auto const found = find(key, first, 0)) return at<block_head>(found);
+    std::uint64_t const own = deal(sizeof(block_head), sizeof(block_head));
+    back(own, sizeof(block_head));
+    auto& block = at<block_head>(own);
+    block.key = key;
+    block.bytes = bytes;
+    for (std::uint64_t searched = 0;;) {
+      // Another caller may have made it meanwhile. Then this head is lost.
+      if (auto const found = find(key, first, searched)) return at<block_head>(found);
+      block.next = searched = first;
+      if (head.first_block.compare_exchange_strong(first, own)) return block;
+    }
+  }
+  void make(block_head& block) {
+    std::uint64_t none = 0;
+    try {
+      std::size_t const bytes = whole_pages(std::max(block.bytes, std::uint64_t{1}));
+      std::uint64_t const own = deal(bytes, page);
+      back(own, bytes);
+      block.begin.compare_exchange_strong(none, own);
+    } catch (resource_error const&) {
+      block.begin.compare_exchange_strong(none, refused);
+      throw;
+    }
   }
   [[nodiscard]] std::uint64_t find(std::uint64_t key, std::uint64_t from, std::uint64_t end) const {
     for (std::uint64_t at_block = from; at_block != end; at_block = at<block_head>(at_block).next) {

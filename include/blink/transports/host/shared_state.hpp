@@ -211,9 +211,17 @@ class shared_state {
   }
 
   /// True if this call cannot end, because a rank that it needs has left or died.
-  [[nodiscard]] bool is_hopeless(std::uint64_t call) const {
-    for (int rank = 0; rank < rank_count(); ++rank) {
-      if ((is_gone(rank) || is_dead(rank)) && !has_ended(rank, call)) return true;
+  ///
+  /// search: of this wait; each search asks the system about some ranks, because it takes a
+  ///         microsecond for each, and the next about the following ones
+  [[nodiscard]] bool is_hopeless(std::uint64_t call, std::uint64_t search) const {
+    auto const ranks = static_cast<std::uint64_t>(rank_count());
+    constexpr std::uint64_t asked = 8;  // in a search
+    for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+      auto const number = static_cast<int>(rank);
+      if (has_ended(number, call)) continue;
+      bool const is_asked = ranks <= asked || (rank / asked) == search % ((ranks - 1) / asked + 1);
+      if (is_gone(number) || (is_asked && is_dead(number))) return true;
     }
     return false;
   }
