@@ -4,6 +4,7 @@
 #include <blink/core/error.hpp>
 #include <blink/transports/host/shared_segment.hpp>
 
+#include "commands.hpp"
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -67,7 +68,8 @@ pipe_ends make_pipe() {
   return {owned_file(ends[0]), owned_file(ends[1])};
 }
 
-/// The output of a rank, written line by line, so that the lines of ranks do not mix.
+/// The output of a rank, written line by line, so that the lines of ranks do not mix. Lines of more
+/// than 64 KiB are divided.
 class labelled_output {
  public:
   labelled_output(owned_file from, std::FILE* to, std::string label)
@@ -75,6 +77,8 @@ class labelled_output {
 
   [[nodiscard]] int file() const { return from_.number(); }
   [[nodiscard]] bool is_open() const { return from_.is_open(); }
+  /// The first error of the system on writing, or 0.
+  [[nodiscard]] int failure() const { return failure_; }
 
   void pass_on() {
     std::array<char, 1 << 16> buffer;
@@ -87,7 +91,10 @@ class labelled_output {
     }
     line_.append(buffer.data(), static_cast<std::size_t>(bytes));
     auto const end = line_.rfind('\n');
-    if (end == std::string::npos) return;
+    if (end == std::string::npos) {
+      if (line_.size() >= buffer.size()) print(std::exchange(line_, {}) + "\n");
+      return;
+    }
     print(line_.substr(0, end + 1));
     line_.erase(0, end + 1);
   }
@@ -100,13 +107,14 @@ class labelled_output {
       std::fwrite(lines.data() + begin, 1, end - begin, to_);
       begin = end;
     }
-    std::fflush(to_);
+    if (std::fflush(to_) != 0 && failure_ == 0) failure_ = errno;
   }
 
   owned_file from_;
   std::FILE* to_;
   std::string label_;
   std::string line_;
+  int failure_ = 0;
 };
 
 struct rank_process {
@@ -154,6 +162,12 @@ class launcher {
     while (running() > 0 || has_output()) {
       wait_for_news();
       stop_late_ones();
+    }
+    for (auto const& output : outputs_) {
+      if (output.failure() == 0 || result_ != 0) continue;
+      std::fprintf(stderr, "blink run: the output of ranks cannot be written: %s\n",
+                   std::strerror(output.failure()));
+      result_ = exit_input_error;
     }
     return result_;
   }

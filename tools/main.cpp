@@ -4,8 +4,11 @@
 
 #include "commands.hpp"
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -28,7 +31,19 @@ constexpr char const* about =
 
 }  // namespace
 
+namespace {
+
+// What this program opens must not become standard input, output or error.
+void open_standard_files() {
+  for (int file = 0; file <= 2; ++file) {
+    if (::fcntl(file, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  open_standard_files();
   CLI::App app(about, "blink");
   app.set_version_flag("--version", "blink " BLINK_VERSION_TEXT);
   app.require_subcommand(1);
@@ -45,7 +60,10 @@ int main(int argc, char** argv) {
   blink::tools::add_run_command(app);
   try {
     app.parse(argc, argv);
-    return std::fflush(stdout) == 0 ? 0 : blink::tools::exit_input_error;
+    if (std::fflush(stdout) == 0) return 0;
+    std::fprintf(stderr, "blink: the standard output cannot be written: %s\n",
+                 std::strerror(errno));
+    return blink::tools::exit_input_error;
   } catch (CLI::CallForHelp const& help) {
     return app.exit(help);
   } catch (CLI::CallForAllHelp const& help) {

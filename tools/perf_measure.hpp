@@ -171,7 +171,7 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   std::vector<std::vector<visit>> visits(rounds,
                                          std::vector<visit>(static_cast<std::size_t>(ranks)));
   std::vector<std::uint64_t> wrong(static_cast<std::size_t>(ranks), 0);
-  all_threads.run([&](auto& comm) {
+  auto const measure = [&](auto& comm) {
     prepared_tuning const tuning(comm, request.algorithms);
     int const rank = comm.rank();
     if (request.binds) {
@@ -204,6 +204,15 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
             count_wrong(request, mine, blocks, rank, iteration, reducer);
       }
       meeting.wait();
+    }
+  };
+  all_threads.run([&](auto& comm) {
+    try {
+      measure(comm);
+    } catch (...) {
+      meeting.leave();
+      loops.leave();
+      throw;
     }
   });
   std::vector<double> seconds;

@@ -5,6 +5,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/call/collective_error.hpp>
 #include <blink/schedule/block.hpp>
 
 #include "perf_engine.hpp"
@@ -23,7 +24,7 @@
 
 namespace blink::tools {
 
-/// A barrier of threads.
+/// A barrier of threads. If one of them leaves for good, the others get an error.
 class meeting_point {
  public:
   explicit meeting_point(int threads) : threads_(static_cast<std::uint64_t>(threads)) {}
@@ -31,13 +32,18 @@ class meeting_point {
   void wait(int spins = 200) {
     std::uint64_t const round = arrived_.fetch_add(1) / threads_;
     for (int tests = 0; arrived_.load() / threads_ == round; ++tests) {
+      if (has_left_.load()) {
+        throw collective_error("another rank failed, expected it at the barrier", -1, -1, -1, -1);
+      }
       if (tests > spins) std::this_thread::yield();
     }
   }
+  void leave() { has_left_.store(true); }
 
  private:
   std::uint64_t threads_;
   std::atomic<std::uint64_t> arrived_ = 0;
+  std::atomic<bool> has_left_ = false;
 };
 
 /// True if plain loops carry out the collective.
@@ -64,6 +70,9 @@ class plain_loops {
     inputs_[static_cast<std::size_t>(rank)] = input;
     outputs_[static_cast<std::size_t>(rank)] = output;
   }
+
+  /// Ends the calls of the others: this rank takes part in no more.
+  void leave() { meeting_.leave(); }
 
   /// One rank's part of a call of `count` elements, the whole buffer or one segment.
   template <class Reducer>

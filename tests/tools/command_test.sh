@@ -152,6 +152,13 @@ refused "groups that overlap" "rank 3 is also in group 0" "$blink" plan dgx1v --
 refused "groups that do not divide" "a number that divides the 8 ranks" "$blink" plan dgx1v --groups of=3
 refused "groups and hints" "--groups and hints contradict" "$blink" plan dgx1v --groups 0-3/4-7 --max-trees 3
 refused "a barrier of groups" "found barrier, expected a collective that moves data" "$blink" plan dgx1v --groups 0-3/4-7 -c barrier
+ok "a line without an end" "^2000[0-9][0-9]$" sh -c "'$blink' run -n 1 -- head -c 200000 /dev/zero | wc -c"
+ok "no standard output" "status 0" sh -c "('$blink' run -n 2 -- true >&-); echo status \$?"
+refused "a full standard output" "No space left" sh -c "'$blink' run -n 2 -- echo >/dev/full"
+refused "a full standard output for a plan" "No space left" sh -c "'$blink' plan dgx1v >/dev/full"
+ok "few addresses" "rank_count" sh -c "ulimit -v 4000000; '$blink' run -n 1 -- sh -c 'echo rank_count'"
+ok "small files" "rank_count" sh -c "ulimit -f 1000; '$blink' run -n 1 -- sh -c 'echo rank_count'"
+refused "a rank without memory" "memory of this process is exhausted" sh -c "ulimit -v 2000000; '$blink' perf -g 2 -b 4G -e 4G -n 1 >/dev/null"
 ok "order of blocks" "24 blocks: at most 1 totals a rank" "$blink" plan dgx_a100 --blocks 24
 ok "order of blocks of two ranks" "12 blocks: as an all_reduce" "$blink" plan dgx1v --ranks 0,1 --blocks 12
 refused "blocks that do not divide" "24 blocks on 5 ranks" "$blink" plan dgx1v --ranks 0-4 --blocks 24

@@ -5,6 +5,13 @@
 
 #include <blink/core/version.hpp>
 
+// A file that is missing ends compilation with one sentence, where `#error` would not end it.
+#if __cplusplus < 202002L && !defined(_MSC_VER)
+#include "blink needs C++20: compile with -std=c++20"
+#elif !defined(__cpp_exceptions) && !defined(__CUDA_ARCH__)
+#include "blink needs exceptions: compile without -fno-exceptions"
+#endif
+
 // clang on devices does not inline functions that it considers large, and passes their arguments
 // through local memory. So inlining is forced.
 #if defined(__clang__) && defined(__CUDA_ARCH__)

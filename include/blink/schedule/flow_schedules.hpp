@@ -96,13 +96,14 @@ template <class = when_used>
   return result;
 }
 
-/// Each rank sends directly to the next one; the last rank does not send.
+/// Each rank sends directly to the next one; the last rank does not send. A single rank sends to
+/// itself.
 ///
-/// Pre:    rank_count >= 2.
+/// Pre:    rank_count >= 1.
 template <class = when_used>
 [[nodiscard]] schedule send_to_next_schedule(int rank_count) {
-  expects(rank_count >= 2,
-          "send_to_next_schedule: rank_count below 2, expected at least two ranks");
+  expects(rank_count >= 1, "send_to_next_schedule: rank_count below 1, expected at least one rank");
+  if (rank_count == 1) return permute_schedule({0});
   std::vector<int> next(static_cast<std::size_t>(rank_count), -1);
   for (int rank = 0; rank + 1 < rank_count; ++rank) next[static_cast<std::size_t>(rank)] = rank + 1;
   return permute_schedule(next);

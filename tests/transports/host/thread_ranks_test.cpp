@@ -78,6 +78,39 @@ TYPED_TEST(threads, runs_once_at_a_time) {
 
 // A call equal to the one before is not checked again. Any difference is checked, and a refused
 // call is refused again.
+TYPED_TEST(threads, a_rank_that_ends_its_thread_is_reported) {
+  for (bool const is_cancelled : {false, true}) {
+    blink::basic_thread_ranks<TypeParam> owner(3);
+    std::string told;
+    EXPECT_ERROR(owner.run([&](auto& comm) {
+      std::vector<float> data(10000, 1.0F);
+      blink::all_reduce(comm, data);
+      if (comm.rank() == 1) {
+        if (is_cancelled) {
+          ::pthread_cancel(::pthread_self());
+          ::pthread_testcancel();
+        }
+        ::pthread_exit(nullptr);
+      }
+      auto const text = blink_test::error_of([&] { blink::all_reduce(comm, data); });
+      if (comm.rank() == 0) told = text;
+    }),
+                 "rank 1 ended its thread");
+    EXPECT_SAYS(told, "rank 1");
+    owner.run([&](auto& comm) { EXPECT_EQ(comm.rank_count(), 3); });
+  }
+}
+
+TYPED_TEST(threads, a_single_rank_shifts_to_itself) {
+  blink::basic_thread_ranks<TypeParam> owner(1);
+  owner.run([&](auto& comm) {
+    int const input = 5;
+    int output = 0;
+    blink::send_to_next(comm, blink::send_to_next_schedule(1), &input, &output, 1);
+    EXPECT_EQ(output, 5);
+  });
+}
+
 TYPED_TEST(threads, what_was_right_is_checked_again_when_anything_differs) {
   auto const star = blink::star_schedule(2);
   auto const from_first = blink::flat_schedule(2, 0);

@@ -76,7 +76,7 @@ class joined_threads {
   /// Runs `work` in a new thread.
   ///
   /// Pre:    fewer than `most` threads have been started; `work` throws nothing, because an
-  ///         exception would end the program.
+  ///         exception would end the program. It may end its thread (`pthread_exit`).
   /// Throws: resource_error if the system cannot start a thread.
   template <class Work>
   void start(Work work) {
@@ -92,10 +92,12 @@ class joined_threads {
 
  private:
   template <class Work>
-  static void* run(void* own) noexcept {
-    auto* const work = static_cast<Work*>(own);
-    (*work)();
-    delete work;
+  static void* run(void* own) {
+    struct owned {
+      Work* work;
+      ~owned() { delete work; }
+    } const here{static_cast<Work*>(own)};
+    (*here.work)();
     return nullptr;
   }
 

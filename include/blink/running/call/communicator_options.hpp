@@ -41,8 +41,8 @@ struct communicator_options {
   wait_options waits{};
   /// slots of a connection, the most chunks in flight; 0: 2, or `default_window`
   std::uint32_t window = 0;
-  /// The largest chunk; larger elements are refused. The default is halved, to no less than 8 KiB,
-  /// while the slots of a schedule would take more than 128 MiB of memory that ranks share.
+  /// The largest chunk; larger elements are refused. The default is halved where the slots of a
+  /// schedule would take more than 128 MiB of shared memory, to no less than 8 KiB.
   std::size_t slot_bytes = 1 << 18;
   pipeline_costs costs{};  ///< for the chunk sizes that the schedule leaves open
   /// Outputs from this size on bypass caches, unless a measurement chooses otherwise.

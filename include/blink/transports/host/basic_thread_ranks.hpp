@@ -17,6 +17,8 @@
 #include <blink/transports/host/shared_memory_communicator.hpp>
 #include <blink/transports/host/shared_state.hpp>
 
+#include <cxxabi.h>
+
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -175,6 +177,14 @@ class basic_thread_ranks {
     } catch (std::exception const& other) {
       failure = std::current_exception();
       fail_all(here.rank(), detail::text_of({" left with an exception: ", other.what()}));
+#if defined(__GLIBCXX__)
+    } catch (abi::__forced_unwind const&) {  // must go on to the end of the thread
+      constexpr char const* why = " ended its thread (pthread_exit or pthread_cancel)";
+      failure = std::make_exception_ptr(error(detail::text_of({"rank ", here.rank(), why})));
+      fail_all(here.rank(), why);
+      state_.set_gone(here.rank(), true);
+      throw;
+#endif
     } catch (...) {
       failure = std::current_exception();
       fail_all(here.rank(), " left with an exception");

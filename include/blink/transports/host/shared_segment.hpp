@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -57,9 +59,15 @@ class shared_segment final : public failure_detector {
     bytes = bytes / page * page;
     expects(bytes >= first + page,
             "shared_segment: too few bytes for the state of the ranks, expected more");
-    int const file = memfd_create("blink", MFD_CLOEXEC);
+    int const file = beyond_standard_files(memfd_create("blink", MFD_CLOEXEC));
     if (file < 0) refuse("shared memory", "memfd_create");
     shared_segment result(file);
+    struct rlimit largest{};
+    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && bytes > largest.rlim_cur) {
+      throw resource_error("shared memory of " + std::to_string(bytes) +
+                           " bytes: the largest file is " + std::to_string(largest.rlim_cur) +
+                           " bytes (ulimit -f), expected less (blink run --memory)");
+    }
     if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
       refuse("shared memory of " + std::to_string(bytes) + " bytes", "ftruncate");
     }
@@ -79,7 +87,7 @@ class shared_segment final : public failure_detector {
   /// Throws: input_error if there is no such file or it is none of this version of blink.
   [[nodiscard]] static shared_segment open(std::string const& path) {
     auto const name = "shared memory '" + path + "' (BLINK_SEGMENT where a launcher made it)";
-    int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    int const file = beyond_standard_files(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (file < 0) {
       throw input_error(name + ": cannot be opened: " + std::strerror(errno) +
                         ", expected a running process that made it");
@@ -262,10 +270,17 @@ class shared_segment final : public failure_detector {
     return "process " + number;
   }
 
-  /// Half of the machine's memory: an upper limit, because only used parts take memory.
+  /// Half of the machine's memory: an upper limit, because only used parts take memory. Less where
+  /// the system limits the memory of the job, the size of files or the addresses of a process.
   [[nodiscard]] static std::size_t default_bytes() {
-    return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 *
-           static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    auto bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 *
+                 static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    for (auto const& [limit, part] : {std::pair(RLIMIT_FSIZE, 1U), std::pair(RLIMIT_AS, 4U)}) {
+      struct rlimit most{};
+      if (getrlimit(limit, &most) != 0 || most.rlim_cur == RLIM_INFINITY) continue;
+      bytes = std::min(bytes, static_cast<std::size_t>(most.rlim_cur / part));
+    }
+    return std::min(bytes, job_memory() / 2);
   }
 
  private:
@@ -308,9 +323,31 @@ class shared_segment final : public failure_detector {
   }
   explicit shared_segment(int file) : file_(file) {}
 
+  // The same file under a number that is not that of standard input, output or error.
+  [[nodiscard]] static int beyond_standard_files(int file) {
+    if (file < 0 || file > 2) return file;
+    int const other = fcntl(file, F_DUPFD_CLOEXEC, 3);
+    ::close(file);
+    return other;
+  }
+  // The memory that the job may use, as its control group says.
+  [[nodiscard]] static std::size_t job_memory() {
+    constexpr auto unlimited = std::numeric_limits<std::size_t>::max();
+    for (auto const* name :
+         {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+      std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(std::fopen(name, "r"),
+                                                                 std::fclose);
+      unsigned long long limit = 0;
+      if (file && std::fscanf(file.get(), "%llu", &limit) == 1 && limit > 0) return limit;
+    }
+    return unlimited;
+  }
+
   void map(std::size_t bytes) {
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-    if (memory == MAP_FAILED) refuse(std::to_string(bytes) + " bytes of addresses", "mmap");
+    if (memory == MAP_FAILED) {
+      refuse(std::to_string(bytes) + " bytes of addresses (blink run --memory takes less)", "mmap");
+    }
     memory_ = static_cast<std::byte*>(memory);
     bytes_ = bytes;
   }
@@ -333,7 +370,8 @@ class shared_segment final : public failure_detector {
       if (own > bytes_ || bytes > bytes_ - own) {
         throw resource_error("shared memory full: " + std::to_string(bytes) +
                              " bytes more are needed, " + std::to_string(before) + " of " +
-                             std::to_string(bytes_) + " are used");
+                             std::to_string(bytes_) +
+                             " are used (blink run --memory sets how much there is)");
       }
     } while (!used.compare_exchange_weak(before, own + bytes));
     return own;
