@@ -79,6 +79,13 @@ void validate(communicator_options const& options) {
   if (threads > detail::core_count() && options.waits.spins > 2) {
     options.waits.spins = 2;
   }
+  // Very many ranks on a core would use it up by looking whether they can go on.
+  constexpr unsigned many = 16;
+  auto const for_each_core = threads / (detail::core_count() * many);
+  if (for_each_core > 0) {
+    options.waits.yields = options.waits.yields < 10 ? options.waits.yields : 10;
+    options.waits.sleep = nanoseconds(options.waits.sleep.count() * (for_each_core + 1));
+  }
   return options;
 }
 
