@@ -17,7 +17,7 @@ namespace blink::tools {
 struct launch_request {
   std::vector<std::string> program;  ///< with its arguments; looked up in PATH
   int rank_count = 1;
-  std::size_t memory_bytes = 0;            ///< limit of the shared memory; 0: half of the machine's
+  std::size_t memory_bytes = 0;            ///< limit of the shared memory; 0: `default_bytes`
   std::optional<double> deadline_seconds;  ///< of each wait, for all ranks
   bool labels = true;                      ///< put "[rank] " before each line of output
   bool keeps_going = false;                ///< let the other ranks continue when a rank fails

@@ -5,7 +5,7 @@
 #include <blink/planning/plan/groups_file.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
-#include <blink/reducers/block_tree.hpp>
+#include <blink/reducers/detail/block_tree.hpp>
 #include <blink/schedule/tuning_file.hpp>
 
 #include "arguments.hpp"
@@ -280,7 +280,7 @@ void print_block_order(allocation const& place, plan const& unordered, std::size
              gathered = rate_of(collective::all_gather);
   auto const rate = 1 / (static_cast<double>(most) / exchanged + 1 / gathered);
   std::printf(
-      "order        %zu blocks: at most %zu totals a rank, as an all_to_all of %.4g %s each,\n"
+      "order        %zu blocks: totals of a rank: at most %zu, as an all_to_all of %.4g %s each,\n"
       "             then an all_gather of %.4g %s: %.4g %s, %.1f %% of the rate above\n",
       blocks, most, exchanged, unordered.unit.c_str(), gathered, unordered.unit.c_str(), rate,
       unordered.unit.c_str(), 100 * rate / unordered.rate.to_double());

@@ -56,7 +56,8 @@ void add_run_command(CLI::App& app) {
   command->add_option("--deadline", options->deadline, "seconds that a rank waits for the others")
       ->check(positive_number(longest_deadline_seconds));
   command->add_option("--memory", options->memory,
-                      "limit of the shared memory, such as 512M; default: half of the machine's");
+                      "limit of the shared memory, such as 512M; default: half of the\n"
+                      "machine's or job's memory, less if addresses or files are limited");
   command->add_flag("--no-labels", options->no_labels,
                     "do not put the rank before each line of output");
   command->add_flag("--keep-going", options->keep_going,

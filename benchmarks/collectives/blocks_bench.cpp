@@ -6,10 +6,10 @@
 #include <blink/collectives/all_reduce_blocks.hpp>
 
 #include "median.hpp"
+#include "timed_calls.hpp"
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <vector>
 
@@ -19,7 +19,6 @@ constexpr std::size_t blocks = 24;
 
 // Arguments: ranks; bytes of the result.
 void ordered_all_reduce(benchmark::State& state) {
-  using clock = std::chrono::steady_clock;
   auto const ranks = static_cast<std::size_t>(state.range(0));
   auto const count = static_cast<std::size_t>(state.range(1)) / sizeof(float);
   blink::thread_ranks threads(static_cast<int>(ranks));
@@ -30,14 +29,7 @@ void ordered_all_reduce(benchmark::State& state) {
       std::vector<float> const input(own * count, 1.0F + static_cast<float>(comm.rank()));
       std::vector<float> sums(count), output(count);
       auto const time = [&](std::vector<double>& into, auto const& call) {
-        for (int round = 0; round < 51; ++round) {  // the first warms up
-          blink::barrier(comm);
-          auto const start = clock::now();
-          call();
-          blink::barrier(comm);
-          std::chrono::duration<double> const passed = clock::now() - start;
-          if (comm.rank() == 0 && round > 0) into.push_back(passed.count());
-        }
+        blink_bench::time_calls(comm, 51, into, [] {}, call);
       };
       time(plain, [&] {
         constexpr std::size_t row = 512;

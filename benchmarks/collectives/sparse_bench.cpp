@@ -7,10 +7,10 @@
 #include <blink/collectives/all_reduce_sparse.hpp>
 
 #include "median.hpp"
+#include "timed_calls.hpp"
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -23,7 +23,6 @@ constexpr std::size_t block_elements = 256;
 
 // Arguments: bytes of the buffer; blocks of a rank in ten thousand.
 void sparse_all_reduce(benchmark::State& state) {
-  using clock = std::chrono::steady_clock;
   auto const count = static_cast<std::size_t>(state.range(0)) / sizeof(float);
   auto const density = static_cast<std::uint64_t>(state.range(1));
   blink::thread_ranks threads(ranks);
@@ -45,16 +44,11 @@ void sparse_all_reduce(benchmark::State& state) {
         });
       };
       auto const time = [&](std::vector<double>& into, auto const& call) {
-        for (int round = 0; round < 9; ++round) {  // the first warms up
+        auto const prepare = [&] {
           std::fill(data.begin(), data.end(), 0.0F);
           write();
-          blink::barrier(comm);
-          auto const start = clock::now();
-          call();
-          blink::barrier(comm);
-          std::chrono::duration<double> const passed = clock::now() - start;
-          if (comm.rank() == 0 && round > 0) into.push_back(passed.count());
-        }
+        };
+        blink_bench::time_calls(comm, 9, into, prepare, call);
       };
       time(dense, [&] {
         blink::all_reduce(comm, prepared, static_cast<float const*>(data.data()), data.data(),

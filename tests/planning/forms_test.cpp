@@ -310,6 +310,22 @@ TEST(among_servers, lost_cables_inside_cost_what_they_carried) {
   }
 }
 
+// All cables of a rank are slow, those of its NIC too.
+TEST(among_servers, a_rank_with_slow_cables_only_has_a_plan) {
+  for (auto machine : {machines::dgx_h100(9), machines::dgx_a100(9)}) {
+    int const rank = machine.rank_positions()[11];
+    for (auto& l : machine.links) l.capacity *= 4;
+    machine.steps_per_unit *= 4;
+    for (auto& l : machine.links) {
+      bool const is_nic = l.kind == link_kind::network;
+      if (l.tail == rank || l.head == rank) l.capacity /= is_nic ? 2 : 4;
+    }
+    SCOPED_TRACE(machine.name);
+    auto const p = sound_plan(machine, {collective::all_reduce, {}, "exact", {}});
+    EXPECT_GE(p.rate.to_double(), 0.99 * p.bound.to_double());
+  }
+}
+
 TEST(among_servers, slow_nics_cost_their_share_of_the_network) {
   std::mt19937 random(3);
   for (auto machine : {machines::dgx_a100(12), machines::dgx_h100(12)}) {

@@ -159,7 +159,7 @@ refused "a full standard output for a plan" "No space left" sh -c "'$blink' plan
 ok "few addresses" "rank_count" sh -c "ulimit -v 4000000; '$blink' run -n 1 -- sh -c 'echo rank_count'"
 ok "small files" "rank_count" sh -c "ulimit -f 1000; '$blink' run -n 1 -- sh -c 'echo rank_count'"
 refused "a rank without memory" "memory of this process is exhausted" sh -c "ulimit -v 2000000; '$blink' perf -g 2 -b 4G -e 4G -n 1 >/dev/null"
-ok "order of blocks" "24 blocks: at most 1 totals a rank" "$blink" plan dgx_a100 --blocks 24
+ok "order of blocks" "24 blocks: totals of a rank: at most 1," "$blink" plan dgx_a100 --blocks 24
 ok "order of blocks of two ranks" "12 blocks: as an all_reduce" "$blink" plan dgx1v --ranks 0,1 --blocks 12
 refused "blocks that do not divide" "24 blocks on 5 ranks" "$blink" plan dgx1v --ranks 0-4 --blocks 24
 refused "blocks of a broadcast" "--blocks: expected an all_reduce" "$blink" plan dgx1v -c broadcast --blocks 24

@@ -4,21 +4,20 @@
 #include <blink/collectives/all_gather.hpp>
 #include <blink/collectives/all_reduce.hpp>
 #include <blink/collectives/all_to_all.hpp>
+#include <blink/collectives/detail/memory_range.hpp>
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/reducers/block_tree.hpp>
+#include <blink/reducers/detail/block_tree.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
-#include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -56,9 +55,9 @@ struct combine_only {
 /// output: the result (count); must not overlap `input`
 /// blocks: in all; a multiple of the number of ranks
 /// Moves:  the totals of the tree's largest nodes on each rank as an all-to-all, then the result as
-///         an all-gather. That is as much as a direct all-reduce if each rank has one such node: on
-///         2^a ranks, and on 3 * 2^a if `blocks` is 3 * 2^a. On three ranks with 24 blocks, rank 1
-///         has four.
+///         an all-gather. That is as much as a direct all-reduce if each rank has one such node.
+///         Of 24 blocks, 2, 4, 8 and 24 ranks have one each, 12 up to two, 6 up to three, 3 up to
+///         four. Two ranks with one node each make an all-reduce.
 /// Needs:  memory for as many buffers as a rank has nodes, and one more.
 /// Order:  fixed, as above. `finish` gets `blocks` as the number of contributions.
 /// Throws: precondition_error if `blocks` is not a multiple of the number of ranks, or for buffers
@@ -87,8 +86,8 @@ void all_reduce_blocks(Comm& comm, Source&& trees, T const* input, T* output, st
     throw precondition_error("all_reduce_blocks: count " + std::to_string(count) +
                              " overflows an address, expected less");
   }
-  auto const in_bytes = own * count * sizeof(T);
-  if (output < input + own * count && input < output + count && in_bytes > 0) {
+  if (detail::overlap_where_written(
+          {{input, own * count * sizeof(T), false}, {output, count * sizeof(T), true}})) {
     throw precondition_error("all_reduce_blocks on rank " + std::to_string(me) +
                              ": the output overlaps the input, expected separate buffers");
   }

@@ -12,6 +12,7 @@
 #include <blink/planning/constraints/detail/reused_trees.hpp>
 #include <blink/planning/constraints/detail/reweighted_trees.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/planning/plan/detail/link_loads.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_difference.hpp>
@@ -130,7 +131,6 @@ namespace detail {
 /// nodes but the plan's ranks copy and reduce.
 [[nodiscard]] inline topology machine_of(plan const& p) {
   std::map<int, int> position;
-  std::map<std::pair<int, int>, rational> load;
   topology result;
   result.name = "old plan";
   result.unit = p.unit;
@@ -144,12 +144,10 @@ namespace detail {
     for (auto const* phase : {&t.reduce, &t.broadcast}) {
       for (auto const& e : *phase) {
         for (int const id : e.path) add(id, node_kind::switch_node);
-        for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
-          load[{e.path[i], e.path[i + 1]}] += t.weight;
-        }
       }
     }
   }
+  auto const load = link_loads(p.trees);
   std::int64_t steps = 1;
   for (auto const& entry : load) {
     steps = common_multiple(steps, entry.second.denominator());

@@ -122,7 +122,7 @@ BLINK_COLD void validate_flows(schedule const& source, collective kind,
         if (!is_there) {
           fail({"no tree with a weight leads from rank ", from, " to rank ", to});
         }
-      } else if (is_there && ranks > 1) {  // a single rank may keep what it sends to the next
+      } else if (is_there && !(kind == collective::send_to_next && ranks == 1)) {
         fail({"a tree leads from rank ", from, " to rank ", to});
       }
     }

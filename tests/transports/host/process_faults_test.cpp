@@ -8,6 +8,7 @@
 #include <blink/collectives/call_queue.hpp>
 #include <blink/transports/host/processes.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/fault_injection.hpp"
 #include "support/faulty_transport.hpp"
 #include "support/forked_ranks.hpp"
@@ -177,6 +178,36 @@ void test_until_reported() {
 TEST(tests_of_calls, report_who_was_killed) {
   test_until_reported<slot_thread_ranks>();
   test_until_reported<direct_thread_ranks>();
+}
+
+// More ranks than one search asks the system about.
+TEST(process_faults, a_death_among_many_ranks_is_noticed_at_once) {
+  constexpr int ranks = 20;
+  for (int const victim : {3, 18}) {
+    forked_ranks all(ranks);
+    all.start([&](int rank) -> std::string {
+      blink::communicator_options options;
+      options.waits.deadline = std::chrono::seconds(60);
+      options.eager_payload = 0;
+      blink::process_communicator comm(all.path(), rank, options);
+      std::vector<int> data(100, 1);
+      blink::all_reduce(comm, blink::star_schedule(ranks), data, data);
+      if (rank == victim) (void)raise(SIGKILL);
+      auto const begin = clock_type::now();
+      auto const text = blink_test::error_of(
+          [&] { blink::all_reduce(comm, blink::star_schedule(ranks), data, data); });
+      bool const is_late = clock_type::now() - begin > std::chrono::seconds(30);
+      return is_late ? "late: " + text : text;
+    });
+    auto const ends = all.finish();
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == victim) continue;
+      auto const& text = ends[static_cast<std::size_t>(rank)].text;
+      EXPECT_NE(text.find("rank " + std::to_string(victim)), std::string::npos) << text;
+      EXPECT_NE(text.find(" died "), std::string::npos) << text;
+      EXPECT_FALSE(text.starts_with("late")) << text;
+    }
+  }
 }
 
 // All ranks learn which rank is in a barrier and which in a collective, and continue.

@@ -65,6 +65,44 @@ template <class IsIn>
   return result;
 }
 
+/// Disjoint sets of nodes, each of which a pair of an in-tree and an out-tree enters.
+class disjoint_parts {
+ public:
+  explicit disjoint_parts(std::size_t nodes) : part_(nodes, none) {}
+
+  /// Adds a part, whose nodes leave the others.
+  void add(std::vector<bool> const& has) {
+    for (std::size_t at = 0; at < has.size(); ++at) {
+      if (has[at]) part_[at] = count_;
+    }
+    ++count_;
+  }
+  /// With `count` parts, each pair enters them 2 (count - 1) times.
+  [[nodiscard]] rational bound(topology const& machine) const {
+    rational entered;
+    for (auto const& l : machine.links) {
+      int const from = part_[static_cast<std::size_t>(l.tail)];
+      int const to = part_[static_cast<std::size_t>(l.head)];
+      if (to != none && to != from) entered += machine.in_units(l.capacity);
+    }
+    return entered / (2 * (count_ - 1));
+  }
+  [[nodiscard]] std::vector<std::vector<bool>> sets() const {
+    std::vector<std::vector<bool>> result(static_cast<std::size_t>(count_));
+    for (int part = 0; part < count_; ++part) {
+      for (int const of_node : part_) {
+        result[static_cast<std::size_t>(part)].push_back(of_node == part);
+      }
+    }
+    return result;
+  }
+
+ private:
+  static constexpr int none = -1;
+  std::vector<int> part_;  // by node
+  int count_ = 0;
+};
+
 /// The bound of the links among two or more servers, and of those of single ranks.
 ///
 /// all_reduce: with M servers, a pair of an in-tree and an out-tree enters servers at least
@@ -99,56 +137,43 @@ template <class IsIn>
       consider(part.capacity, part, false);
     }
   };
-  std::vector<std::vector<bool>> parts;
-  rational entered;
+  disjoint_parts parts(machine.nodes.size());
   struct rank_alone {
-    rational capacity;      ///< between the rank and its server, both ways
+    rational width;         ///< of its links inside its server, both ways
     std::vector<bool> has;  ///< by node
-    std::size_t server = 0;
   };
   std::vector<rank_alone> alone;
   for (auto const& s : servers) {
     auto const owner = owners_inside(machine, s);
+    auto const inner = inner_widths(machine, s, s.ids);
     for (bool const enters : {true, false}) {
       auto const all = narrow_set(machine, owner, enters, [&](std::size_t at) {
         return is_inside(machine, s, static_cast<int>(at));
       });
       consider_part(all, std::ssize(s.ids), enters);
-      if (enters && both_ways) {
-        parts.push_back(all.has);
-        entered += all.capacity;
-      }
-      for (int const id : s.ids) {
-        int const rank = machine.position_of(id);
+      if (enters && both_ways) parts.add(all.has);
+      for (std::size_t k = 0; k < s.ids.size(); ++k) {
+        int const rank = machine.position_of(s.ids[k]);
         auto const one =
             narrow_set(machine, owner, enters, [&](std::size_t at) { return owner[at] == rank; });
         consider_part(one, 1, enters);
-        if (!enters || !both_ways || s.ids.size() < 2) continue;
-        rank_alone part{{}, one.has, parts.size() - 1};
-        for (auto const& l : machine.links) {
-          bool const from = one.has[static_cast<std::size_t>(l.tail)];
-          bool const to = one.has[static_cast<std::size_t>(l.head)];
-          bool const is_within = is_inside(machine, s, l.tail) && is_inside(machine, s, l.head);
-          if (from != to && is_within) part.capacity += machine.in_units(l.capacity);
-        }
-        alone.push_back(std::move(part));
+        if (enters && both_ways && s.ids.size() > 1)
+          alone.push_back({inner[k].in + inner[k].out, one.has});
       }
     }
   }
   if (both_ways) {
-    auto bound = entered / (2 * (std::ssize(parts) - 1));
-    std::ranges::sort(alone, {}, &rank_alone::capacity);
+    std::ranges::sort(alone, {}, &rank_alone::width);
+    auto bound = parts.bound(machine);
     for (auto const& r : alone) {
-      if (r.capacity >= 2 * bound) break;
-      // A part more is entered twice more by each pair of trees.
-      for (std::size_t at = 0; at < r.has.size(); ++at) {
-        if (r.has[at]) parts[r.server][at] = false;
-      }
-      parts.push_back(r.has);
-      entered += r.capacity;
-      bound = entered / (2 * (std::ssize(parts) - 1));
+      auto more = parts;
+      more.add(r.has);
+      auto const lower = more.bound(machine);
+      if (lower >= bound) break;
+      bound = lower;
+      parts = std::move(more);
     }
-    if (bound <= result.bound) result = {bound, prices_of(machine, parts)};
+    if (bound <= result.bound) result = {bound, prices_of(machine, parts.sets())};
   }
   return result;
 }

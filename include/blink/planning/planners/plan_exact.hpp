@@ -76,10 +76,15 @@ template <std::size_t Ranks>
 [[nodiscard]] bool has_uneven_servers(topology const& machine) {
   if (!has_more_ranks_than<Ranks>(machine)) return false;
   enum class side : std::uint8_t { inside, leaving, entering };
+  constexpr int outside = -1;
+  auto const server_of = [&](int at) {
+    auto const& n = machine.nodes[static_cast<std::size_t>(at)];
+    bool const is_alone = n.server < 0 && n.kind == node_kind::rank;  // a server by itself
+    return is_alone ? outside - 1 - at : n.server;
+  };
   std::map<int, std::vector<std::pair<side, std::int64_t>>> links;  // by server
   for (auto const& l : machine.links) {
-    int const from = machine.nodes[static_cast<std::size_t>(l.tail)].server;
-    int const to = machine.nodes[static_cast<std::size_t>(l.head)].server;
+    int const from = server_of(l.tail), to = server_of(l.head);
     if (from == to) {
       links[from].emplace_back(side::inside, l.capacity);
     } else {
@@ -87,7 +92,7 @@ template <std::size_t Ranks>
       links[to].emplace_back(side::entering, l.capacity);
     }
   }
-  links.erase(-1);
+  links.erase(outside);
   for (auto& [server, of_server] : links) std::ranges::sort(of_server);
   return std::ranges::any_of(
       links, [&](auto const& each) { return each.second != links.begin()->second; });
@@ -99,7 +104,11 @@ template <std::size_t Ranks>
                                                       plan_request const& request) {
   auto result = plan_joint(machine, request);
   if (result.rate == result.bound) return result;
-  auto other = best_among_servers(machine, request);
+  std::optional<plan> other;
+  try {
+    other = best_among_servers(machine, request);
+  } catch (budget_spent const&) {  // then the plan that there is
+  }
   if (!other) return result;
   other->planner = result.planner;
   auto& worse = other->rate > result.rate ? result : *other;

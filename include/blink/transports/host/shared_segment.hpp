@@ -8,6 +8,7 @@
 #include <blink/core/version.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/transports/host/detail/file_claims.hpp>
+#include <blink/transports/host/detail/shared_memory_limit.hpp>
 #include <blink/transports/host/shared_addresses.hpp>
 #include <blink/transports/host/shared_state.hpp>
 
@@ -25,7 +26,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -270,18 +270,8 @@ class shared_segment final : public failure_detector {
     return "process " + number;
   }
 
-  /// Half of the machine's memory: an upper limit, because only used parts take memory. Less where
-  /// the system limits the memory of the job, the size of files or the addresses of a process.
-  [[nodiscard]] static std::size_t default_bytes() {
-    auto bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 *
-                 static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    for (auto const& [limit, part] : {std::pair(RLIMIT_FSIZE, 1U), std::pair(RLIMIT_AS, 4U)}) {
-      struct rlimit most{};
-      if (getrlimit(limit, &most) != 0 || most.rlim_cur == RLIM_INFINITY) continue;
-      bytes = std::min(bytes, static_cast<std::size_t>(most.rlim_cur / part));
-    }
-    return std::min(bytes, job_memory() / 2);
-  }
+  /// The bytes of a segment unless others are asked for.
+  [[nodiscard]] static std::size_t default_bytes() { return detail::shared_memory_limit(); }
 
  private:
   static constexpr std::size_t page = 4096;
@@ -329,18 +319,6 @@ class shared_segment final : public failure_detector {
     int const other = fcntl(file, F_DUPFD_CLOEXEC, 3);
     ::close(file);
     return other;
-  }
-  // The memory that the job may use, as its control group says.
-  [[nodiscard]] static std::size_t job_memory() {
-    constexpr auto unlimited = std::numeric_limits<std::size_t>::max();
-    for (auto const* name :
-         {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-      std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(std::fopen(name, "r"),
-                                                                 std::fclose);
-      unsigned long long limit = 0;
-      if (file && std::fscanf(file.get(), "%llu", &limit) == 1 && limit > 0) return limit;
-    }
-    return unlimited;
   }
 
   void map(std::size_t bytes) {
@@ -401,7 +379,7 @@ class shared_segment final : public failure_detector {
       back(own, bytes);
       block.begin.compare_exchange_strong(none, own);
     } catch (resource_error const&) {
-      block.begin.compare_exchange_strong(none, refused);
+      if (!block.begin.compare_exchange_strong(none, refused) && none != refused) return;
       throw;
     }
   }

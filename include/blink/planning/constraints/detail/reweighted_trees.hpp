@@ -7,6 +7,7 @@
 #include <blink/packing/lp/detail/listed_columns.hpp>
 #include <blink/packing/lp/simplex.hpp>
 #include <blink/planning/constraints/restricted_machine.hpp>
+#include <blink/planning/plan/detail/link_loads.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
@@ -111,16 +112,7 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
     edges += static_cast<double>(t.reduce.size() + t.broadcast.size());
   }
   if (edges * static_cast<double>(room.size()) > most_work) return std::nullopt;
-  std::map<std::pair<int, int>, rational> load;  // of the old plan, in units
-  for (auto const& t : old.trees) {
-    for (auto const* phase : {&t.reduce, &t.broadcast}) {
-      for (auto const& e : *phase) {
-        for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
-          load[{e.path[i], e.path[i + 1]}] += t.weight;
-        }
-      }
-    }
-  }
+  auto const load = link_loads(old.trees);  // in units
   // A link without load may be a new one. Only then are the old prices in doubt.
   bool const links_came =
       std::ranges::any_of(capacity, [&](auto const& link) { return !load.contains(link.first); });

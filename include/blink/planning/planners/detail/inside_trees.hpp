@@ -43,23 +43,25 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 }
 
 /// The trees by which each rank of a server spreads (and sums, if `both_ways`) data inside, as
-/// pieces of its data.
+/// pieces of its data, by rank.
 ///
-/// parts: of the buffer, by rank; empty: equal parts, as always if `both_ways`
-[[nodiscard]] inline std::vector<server_pieces> pieces_inside(topology const& machine,
-                                                              server const& where,
+/// inside: the server, or a part of it
+/// ids:    of its ranks
+/// parts:  of the buffer, by rank; empty: equal parts
+[[nodiscard]] inline std::vector<server_pieces> pieces_inside(topology const& inside,
                                                               std::vector<int> const& ids,
                                                               std::vector<rational> const& parts,
                                                               bool both_ways) {
   std::vector<server_pieces> result;
   if (ids.size() == 1) return {pieces_without_edges({{ids.front(), 1}})};
-  auto const part = inside_of(machine, where);
-  auto const with_parts = [&](topology const& forward, plan_request const& request) {
-    return plan_shares(forward, request, shares_of(forward, ids, parts));
+  auto const planned = [&](collective kind) {
+    if (parts.empty()) return plan_inside(inside, {kind});
+    return plan_forward(inside, {kind}, [&](topology const& forward, plan_request const& request) {
+      return plan_shares(forward, request, shares_of(forward, ids, parts));
+    });
   };
-  auto const spread = parts.empty() ? plan_inside(part, {collective::all_gather})
-                                    : plan_forward(part, {collective::all_gather}, with_parts);
-  auto const gathered = both_ways ? plan_inside(part, {collective::reduce_scatter}) : plan{};
+  auto const spread = planned(collective::all_gather);
+  auto const gathered = both_ways ? planned(collective::reduce_scatter) : plan{};
   for (int const id : ids) {
     auto pieces = pieces_of(spread, {{id, 1}});
     result.push_back(both_ways ? overlay(pieces_of(gathered, {{id, 1}}), pieces)
@@ -73,50 +75,37 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 [[nodiscard]] inline std::vector<server_pieces> pieces_around_leaves(
     topology const& machine, server const& where, std::vector<int> const& ids,
     std::vector<bool> const& is_narrow, std::vector<bool> const& is_outside) {
+  constexpr std::int64_t of_others = 100;  // times what a narrow rank sums and spreads
   std::vector<int> members;
+  std::vector<rational> parts;
   for (std::size_t k = 0; k < ids.size(); ++k) {
-    if (!is_outside[k]) members.push_back(ids[k]);
-  }
-  std::vector<server_pieces> result(ids.size());
-  auto const each_member = [&](auto const& pieces) {
-    for (std::size_t k = 0; k < ids.size(); ++k) {
-      if (!is_outside[k]) result[k] = pieces(ids[k]);
-    }
-    return result;
-  };
-  if (members.size() == 1) {
-    return each_member([](int id) { return pieces_without_edges({{id, 1}}); });
+    if (is_outside[k]) continue;
+    members.push_back(ids[k]);
+    parts.emplace_back(is_narrow[k] ? 1 : of_others);
   }
   auto const part = subset(inside_of(machine, where), members);
   auto const switches = used_switches(part);
   bool const is_star = switches.size() == 1 && std::ranges::all_of(part.links, [&](link const& l) {
                          return l.tail == switches.front() || l.head == switches.front();
                        });
-  if (is_star) {
+  std::vector<server_pieces> pieces;  // by member
+  if (!is_star) pieces = pieces_inside(part, members, parts, true);
+  for (std::size_t m = 0; is_star && m < members.size(); ++m) {
+    int const id = members[m];
     int const center = part.nodes[static_cast<std::size_t>(switches.front())].id;
-    return each_member([&](int id) {
-      server_piece piece{1, id, {}, {}};
-      for (int const other : members) {
-        if (other == id) continue;
-        piece.reduce.push_back({other, id, {other, center, id}});
-        piece.broadcast.push_back({id, other, {id, center, other}});
-      }
-      return server_pieces{std::move(piece)};
-    });
+    server_piece piece{1, id, {}, {}};
+    for (int const other : members) {
+      if (other == id) continue;
+      piece.reduce.push_back({other, id, {other, center, id}});
+      piece.broadcast.push_back({id, other, {id, center, other}});
+    }
+    pieces.push_back({std::move(piece)});
   }
-  constexpr std::int64_t of_others = 100;  // times what a narrow rank sums and spreads
-  std::vector<rational> parts;
-  for (std::size_t k = 0; k < ids.size(); ++k) parts.emplace_back(is_narrow[k] ? 1 : of_others);
-  auto const planned = [&](collective kind) {
-    return plan_forward(part, {kind}, [&](topology const& forward, plan_request const& request) {
-      return plan_shares(forward, request, shares_of(forward, ids, parts));
-    });
-  };
-  auto const spread = planned(collective::all_gather);
-  auto const gathered = planned(collective::reduce_scatter);
-  return each_member([&](int id) {
-    return overlay(pieces_of(gathered, {{id, 1}}), pieces_of(spread, {{id, 1}}));
-  });
+  std::vector<server_pieces> result(ids.size());
+  for (std::size_t k = 0, m = 0; k < ids.size(); ++k) {
+    if (!is_outside[k]) result[k] = std::move(pieces[m++]);
+  }
+  return result;
 }
 
 /// The trees by which the ranks of a server spread (and sum) a part of the buffer.

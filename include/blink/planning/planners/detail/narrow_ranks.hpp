@@ -5,13 +5,12 @@
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/detail/servers.hpp>
 #include <blink/planning/planners/detail/server_ports.hpp>
+#include <blink/planning/planners/detail/short_numbers.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -45,25 +44,6 @@ enum class narrow_rank_rule : std::uint8_t {
   return rule == narrow_rank_rule::rounded_leaves || rule == narrow_rank_rule::rounded_roots;
 }
 
-/// A part of the buffer; with `rounds`, one of which long sums stay short. It is rounded up, or
-/// down if it is a limit.
-[[nodiscard]] inline rational short_part(rational const& part, bool rounds, bool is_limit) {
-  if (!rounds) return part;
-  constexpr std::int64_t steps = std::int64_t{1} << 18;
-  auto const exact = part.to_double() * steps;
-  return {static_cast<std::int64_t>(is_limit ? std::floor(exact) : std::ceil(exact)), steps};
-}
-
-/// The largest rate of 20 bits that is not above this one.
-[[nodiscard]] inline rational short_rate(double rate) {
-  constexpr int bits = 20;
-  int exponent = 0;
-  auto const mantissa = std::frexp(rate, &exponent);  // in [0.5, 1)
-  auto const whole = rational(static_cast<std::int64_t>(std::ldexp(mantissa, bits)));
-  auto const power = rational(std::int64_t{1} << std::min(std::abs(exponent - bits), 40));
-  return exponent > bits ? whole * power : whole / power;
-}
-
 /// The narrow ranks of an all-reduce at a rate: those whose links inside carry the buffer at most
 /// once each way. Sets the parts that ranks may sum and spread, where their links inside limit
 /// them. Nothing if they limit none.
@@ -71,6 +51,9 @@ enum class narrow_rank_rule : std::uint8_t {
     topology const& machine, std::vector<server> const& servers, server_ports& ports,
     rational const& rate, narrow_rank_rule rule) {
   bool const rounds = rounds_parts(rule);
+  auto const least = [&](rational const& part) {
+    return rounds ? part_up_to(part.to_double()) : part;
+  };
   std::vector<narrow_rank> result;
   bool are_limited = false;
   for (std::size_t s = 0; s < servers.size(); ++s) {
@@ -80,7 +63,7 @@ enum class narrow_rank_rule : std::uint8_t {
     std::vector<rational> most;
     for (std::size_t k = 0; k < inner.size(); ++k) {
       auto const share = std::min(inner[k].in, inner[k].out) / rate;  // of the buffer
-      most.push_back(short_part(std::min((share - 1) / (count - 2), rational(1)), rounds, true));
+      most.push_back(least(std::min((share - 1) / (count - 2), rational(1))));
       are_limited = are_limited || most.back() < rational(2, count);
       if (share > rational(1)) continue;
       // What is left of its links to the outside serves for a small part of which it is the root.
@@ -89,9 +72,9 @@ enum class narrow_rank_rule : std::uint8_t {
       auto const free = rule == narrow_rank_rule::rounded_roots && share > rational(0)
                             ? (ports.width[s][k] / rate - (rational(1) - share)) / more
                             : rational();
-      most.back() = short_part(std::max(free, rational()), rounds, true);
+      most.back() = least(std::max(free, rational()));
       auto const outside = rational(1) - share + most.back() * (count - 2);
-      result.push_back({s, k, short_part(outside, rounds, false), most.back()});
+      result.push_back({s, k, rounds ? part_from(outside.to_double()) : outside, most.back()});
     }
     ports.parts[s] = std::move(most);
   }
@@ -99,18 +82,13 @@ enum class narrow_rank_rule : std::uint8_t {
   return result;
 }
 
-/// The hosts of narrow ranks, which have links to spare. Takes the room that this costs, and all of
-/// the narrow ranks, from the widths of the ports.
+/// The narrow ranks and their hosts, which have links to spare. Takes the room that this costs, and
+/// all of the narrow ranks, from the widths of the ports.
 class narrow_hosts {
  public:
-  struct host {
-    std::size_t server = 0, rank = 0;
-    friend bool operator==(host const&, host const&) = default;
-  };
-
   narrow_hosts(std::vector<narrow_rank> narrow, server_ports& ports, rational const& rate,
                bool rounds)
-      : narrow_(std::move(narrow)), left_(ports.width.size()) {
+      : narrow_(std::move(narrow)), left_(ports.width.size()), rounds_(rounds) {
     for (auto const& n : narrow_) ports.width[n.server][n.rank] = 0;
     auto const room = ports.width;
     for (std::size_t s = 0; s < room.size(); ++s) left_[s].resize(room[s].size());
@@ -128,19 +106,22 @@ class narrow_hosts {
         }
       }
       for (auto const& [s, k] : hosts) {
-        left_[s][k] += short_part(n.outside * (room[s][k] / all), rounds, false);
+        auto const part = n.outside * (room[s][k] / all);
+        left_[s][k] += rounds_ ? part_from(part.to_double()) : part;
       }
     }
     for (std::size_t s = 0; s < room.size(); ++s) {
       for (std::size_t k = 0; k < room[s].size(); ++k) {
         auto const rest = std::max(room[s][k] / rate - left_[s][k], rational());
-        ports.width[s][k] = short_part(rest, rounds, true) * rate;
+        ports.width[s][k] = (rounds_ ? part_up_to(rest.to_double()) : rest) * rate;
       }
     }
     for (auto const& n : narrow_) {
       ports.width[n.server][n.rank] = n.root * (std::ssize(room) - 1) * rate;
     }
   }
+
+  [[nodiscard]] std::vector<narrow_rank> const& narrow() const { return narrow_; }
 
   /// False if a narrow rank needs a host and no rank is on its rail.
   [[nodiscard]] bool suffice() const {
@@ -154,24 +135,45 @@ class narrow_hosts {
   void add_room(std::size_t server, std::size_t rank, rational const& amount) {
     left_[server][rank] += amount;
   }
-
-  /// The host of a narrow rank with most room, and that room. Those that are taken count only if
-  /// there is no other.
-  [[nodiscard]] std::pair<host, rational> widest(std::size_t number,
-                                                 std::vector<host> const& taken) const {
-    auto const rank = [&](host const& h) {
-      return std::pair(std::ranges::find(taken, h) == taken.end(), left_[h.server][h.rank]);
-    };
-    auto const best = *std::ranges::max_element(hosts_[number], {}, rank);
-    return {best, rank(best).second};
+  /// Sets the size of the buffer, of which the parts outside are shares.
+  void set_total(rational const& total) {
+    for (auto& n : narrow_) n.outside = std::min(n.outside, rational(1)) * total;
   }
 
-  void take(host const& from, rational const& amount) { left_[from.server][from.rank] -= amount; }
+  struct host {
+    std::size_t server = 0, rank = 0;
+    friend bool operator==(host const&, host const&) = default;
+  };
+  struct guest {
+    narrow_rank const* rank;
+    struct host host;
+  };
+
+  /// The narrow ranks that exchange [at, end) of the buffer outside, each with the host that has
+  /// most room. If parts are rounded, `end` moves forward to where a host is full.
+  [[nodiscard]] std::vector<guest> take(rational const& at, rational& end) {
+    constexpr int most_parts = 16;  // so that parts do not become tiny
+    std::vector<guest> result;
+    for (std::size_t i = 0; i < narrow_.size(); ++i) {
+      if (narrow_[i].outside <= at) continue;
+      auto const rank = [&](host const& h) {
+        bool const is_free = std::ranges::find(result, h, &guest::host) == result.end();
+        return std::pair(is_free, left_[h.server][h.rank]);
+      };
+      auto const& best = *std::ranges::max_element(hosts_[i], {}, rank);
+      result.push_back({&narrow_[i], best});
+      auto const& room = left_[best.server][best.rank];
+      if (rounds_ && room * most_parts > end - at) end = std::min(end, at + room);
+    }
+    for (auto const& each : result) left_[each.host.server][each.host.rank] -= end - at;
+    return result;
+  }
 
  private:
   std::vector<narrow_rank> narrow_;
   std::vector<std::vector<host>> hosts_;     // by narrow rank
   std::vector<std::vector<rational>> left_;  // by server and rank: of the buffer, for narrow ranks
+  bool rounds_;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

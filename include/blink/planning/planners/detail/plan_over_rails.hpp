@@ -4,7 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/link_loads.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/servers.hpp>
 #include <blink/planning/plan/plan.hpp>
@@ -12,16 +12,13 @@
 #include <blink/planning/planners/detail/inside_trees.hpp>
 #include <blink/planning/planners/detail/narrow_ranks.hpp>
 #include <blink/planning/planners/detail/rail_shares.hpp>
-#include <blink/planning/planners/plan_shares.hpp>
+#include <blink/planning/planners/detail/server_ports.hpp>
+#include <blink/planning/planners/detail/short_numbers.hpp>
 #include <blink/planning/planners/plan_three_phase.hpp>
-#include <blink/topology/subset.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -29,25 +26,9 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Adds up the weights on each link, as a check of the plan does.
-/// Throws: overflow_error if a sum has no 64-bit numbers.
-inline void add_up_loads(plan const& p) {
-  std::map<std::pair<int, int>, rational> load;
-  for (auto const& t : p.trees) {
-    for (auto const* phase : {&t.reduce, &t.broadcast}) {
-      for (auto const& e : *phase) {
-        for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
-          load[{e.path[i], e.path[i + 1]}] += t.weight;
-        }
-      }
-    }
-  }
-}
-
 /// The data that crosses between ranks of servers in the trees of a collective.
 struct rail_division {
   std::vector<std::vector<rational>> parts;  ///< as of `server_ports`
-  std::vector<narrow_rank> narrow;
   narrow_hosts hosts;
   std::vector<rail_tree> trees;
   rational total;     ///< of the shares of the trees: 1, or near it if they are rounded
@@ -71,7 +52,7 @@ struct rail_division {
       ports.parts[s] = parts_inside(machine, servers[s], ports.ids[s], ports.width[s], own, rate);
     }
   }
-  narrow_hosts hosts(narrow, ports, rate, rounds);
+  narrow_hosts hosts(std::move(narrow), ports, rate, rounds);
   if (!hosts.suffice()) return std::nullopt;
   rail_shares shares(ports, rate, trees_of_servers(ports, kind, rate, root_server, rounds),
                      has_both_phases(kind));
@@ -82,17 +63,17 @@ struct rail_division {
       if (rest > rational(0)) hosts.add_room(s, k, rest);
     }
   }
-  rational all;
-  for (auto const& t : shares.trees()) all += t.share;  // not 1 if shares are rounded
-  for (auto& n : narrow) n.outside = std::min(n.outside, rational(1)) * all;
+  rational total;
+  for (auto const& t : shares.trees()) total += t.share;
+  hosts.set_total(total);
   auto const excess = shares.excess();
   auto trees = shares.trees();
   std::ranges::stable_partition(trees, [&](rail_tree const& t) {
-    return std::ranges::none_of(
-        narrow, [&](narrow_rank const& n) { return n.server == t.center && n.rank == t.rank; });
+    return std::ranges::none_of(hosts.narrow(), [&](narrow_rank const& n) {
+      return n.server == t.center && n.rank == t.rank;
+    });
   });
-  return rail_division{
-      std::move(ports.parts), std::move(narrow), std::move(hosts), std::move(trees), all, excess};
+  return rail_division{std::move(ports.parts), std::move(hosts), std::move(trees), total, excess};
 }
 
 /// A broadcast, all-gather or all-reduce among servers of equally many ranks, at most at `rate`.
@@ -126,7 +107,7 @@ struct rail_division {
     return divide_over_rails(machine, request.collective, servers, *ports, rate, root_server, rule);
   };
   bool const rounds = rounds_parts(rule);
-  if (rounds) rate = short_rate(rate.to_double());
+  if (rounds) rate = rate_up_to(rate.to_double());
   auto division = divide();
   constexpr int most_attempts = 8;
   constexpr double least_excess = 1e-4;
@@ -135,18 +116,20 @@ struct rail_division {
     if (rule == narrow_rank_rule::rounded_leaves) {  // links among servers are scarce
       rule = narrow_rank_rule::rounded_roots;
     } else {
-      rate = short_rate(rate.to_double() * (1 - std::min(division->excess, 0.5)));
+      rate = rate_up_to(rate.to_double() * (1 - std::min(division->excess, 0.5)));
     }
     division = divide();
   }
   if (!division || division->trees.empty()) return std::nullopt;
-  auto& [parts, narrow, hosts, trees, total, excess] = *division;
+  auto& [parts, hosts, trees, total, excess] = *division;
   std::vector<std::vector<inside_trees>> inside;
   for (std::size_t s = 0; s < count; ++s) {
     if (rule != narrow_rank_rule::none) {
-      inside.push_back(trees_inside(machine, servers[s], ids[s], s, narrow, total));
+      inside.push_back(trees_inside(machine, servers[s], ids[s], s, hosts.narrow(), total));
     } else {
-      inside.push_back({{total, pieces_inside(machine, servers[s], ids[s], parts[s], both_ways)}});
+      inside.push_back(
+          {{total, pieces_inside(inside_of(machine, servers[s]), ids[s],
+                                 both_ways ? std::vector<rational>{} : parts[s], both_ways)}});
     }
   }
   inside_progress progress(std::move(inside));
@@ -209,22 +192,13 @@ struct rail_division {
     rational start;
     for (auto next = ends.begin(); next != ends.end();) {
       auto end = *next;
-      std::vector<std::size_t> guests;  // narrow ranks
-      std::vector<narrow_hosts::host> taken;
-      for (std::size_t i = 0; i < narrow.size(); ++i) {
-        if (narrow[i].outside <= before + start) continue;
-        auto const [host, room] = hosts.widest(i, taken);
-        guests.push_back(i);
-        taken.push_back(host);
-        constexpr int most_parts = 16;
-        if (rounds && room * most_parts > end - start) end = std::min(end, start + room);
-      }
+      auto last = before + end;
+      auto const guests = hosts.take(before + start, last);
+      end = last - before;
       if (end == *next) ++next;
       std::vector<std::pair<int, int>> leaves;  // narrow ranks and their hosts
-      for (std::size_t i = 0; i < guests.size(); ++i) {
-        hosts.take(taken[i], end - start);
-        auto const& guest = narrow[guests[i]];
-        leaves.emplace_back(ids[guest.server][guest.rank], ids[taken[i].server][taken[i].rank]);
+      for (auto const& [guest, host] : guests) {
+        leaves.emplace_back(ids[guest->server][guest->rank], ids[host.server][host.rank]);
       }
       tree piece{has_root ? *request.root : ids[t.center][t.rank], end - start, {}, {}};
       for (bool const down : {false, true}) {
@@ -262,10 +236,10 @@ struct rail_division {
   auto result = std::move(forest).finish();
   if (rule == narrow_rank_rule::leaves) {
     if (result.rate != rate) return std::nullopt;
-    add_up_loads(result);
+    (void)link_loads(result.trees);  // throws where a check of the plan would
   }
   if (rounds && result.rate > rational(0)) {
-    auto const factor = short_rate(result.rate.to_double()) / result.rate;
+    auto const factor = rate_up_to(result.rate.to_double()) / result.rate;
     for (auto& t : result.trees) t.weight *= factor;
     result.rate *= factor;
   }

@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/planners/detail/server_ports.hpp>
+#include <blink/planning/planners/detail/short_numbers.hpp>
 #include <blink/planning/planners/rank_patterns.hpp>
 
 #include <algorithm>
@@ -197,12 +198,6 @@ class rail_shares {
   std::vector<std::vector<rational>> own_;              // the same: shares of roots
 };
 
-/// A share of the buffer, rounded so that sums of shares stay short.
-[[nodiscard]] inline rational whole_steps(double share) {
-  constexpr std::int64_t steps = std::int64_t{1} << 20;
-  return {std::llround(share * static_cast<double>(steps)), steps};
-}
-
 /// The share of an all-reduce of which each server is the center on each rail, at a rate. With M
 /// servers, a leaf moves the part of a rail once each way and a center M - 2 times more.
 ///
@@ -262,7 +257,7 @@ class rail_shares {
     for (std::size_t s = 0; s < servers; ++s) sum += spare[s][r];
     for (std::size_t s = 0; s < servers; ++s) {
       double const share = sum > 0 ? part[r] * spare[s][r] / sum : 0;
-      result[s][r] = whole_steps(share);
+      result[s][r] = nearest_part(share);
     }
   }
   return result;
@@ -331,7 +326,7 @@ class rail_shares {
       auto const left = left_of_widths(widths, limits, leaves);
       auto const all = std::accumulate(left.begin(), left.end(), 0.0);
       for (std::size_t i = 0; i < ranks.size() && all > 0; ++i) {
-        add(s, ranks[i], whole_steps(share * left[i] / all));
+        add(s, ranks[i], nearest_part(share * left[i] / all));
       }
     }
   }

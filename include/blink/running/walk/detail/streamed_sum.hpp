@@ -110,7 +110,7 @@ class streamed_sum {
     std::uint32_t const sources = Sources == 0 ? sources_ : Sources;
     std::uint32_t const places = Places == 0 ? places_ : Places;
     alignas(streamed_line) std::byte bytes[Count * sizeof(T)];
-    if constexpr (std::is_empty_v<T>) std::memset(bytes, 0, sizeof bytes);  // no one else writes
+    if constexpr (std::is_empty_v<T>) std::memset(bytes, 0, sizeof bytes);  // objects write no byte
     T* const sum = reinterpret_cast<T*>(bytes);
     T const* const a = sources_at_[0] + at;
     T const* const b = sources_at_[1] + at;

@@ -26,7 +26,7 @@ struct block_node {
 /// hold equal parts of 2^a 3^b blocks hold few nodes.
 ///
 /// Pre: two blocks or more
-[[nodiscard]] constexpr std::pair<block_node, block_node> halves_of(block_node const& node) {
+[[nodiscard]] constexpr std::pair<block_node, block_node> children_of(block_node const& node) {
   auto const size = node.size();
   auto const left = size % 2 == 0 ? size / 2 : size % 3 == 0 ? size / 3 * 2 : size - 1;
   return {{node.begin, node.begin + left}, {node.begin + left, node.end}};
@@ -40,7 +40,7 @@ inline void add_nodes_within(block_node const& node, block_node const& part,
     result.push_back(node);
     return;
   }
-  auto const [left, right] = halves_of(node);
+  auto const [left, right] = children_of(node);
   add_nodes_within(left, part, result);
   add_nodes_within(right, part, result);
 }
@@ -90,7 +90,7 @@ class block_combiner {
                                            std::size_t count, Accumulator* buffer,
                                            Leaf const& leaf) const {
     if (auto const* known = leaf(node, at, count, buffer)) return known;
-    auto const [left, right] = halves_of(node);
+    auto const [left, right] = children_of(node);
     std::array<Accumulator, row> other;
     auto const* const first = combine(left, at, count, buffer, leaf);
     auto const* const second = combine(right, at, count, other.data(), leaf);
