@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -67,12 +68,15 @@ struct rail_division {
   for (auto const& t : shares.trees()) total += t.share;
   hosts.set_total(total);
   auto const excess = shares.excess();
-  auto trees = shares.trees();
-  std::ranges::stable_partition(trees, [&](rail_tree const& t) {
-    return std::ranges::none_of(hosts.narrow(), [&](narrow_rank const& n) {
+  auto const is_narrow = [&](rail_tree const& t) {
+    return std::ranges::any_of(hosts.narrow(), [&](narrow_rank const& n) {
       return n.server == t.center && n.rank == t.rank;
     });
-  });
+  };
+  // Not std::stable_partition: with libstdc++ 12 it is deprecated to clang++.
+  std::vector<rail_tree> trees;
+  std::ranges::remove_copy_if(shares.trees(), std::back_inserter(trees), is_narrow);
+  std::ranges::copy_if(shares.trees(), std::back_inserter(trees), is_narrow);
   return rail_division{std::move(ports.parts), std::move(hosts), std::move(trees), total, excess};
 }
 
