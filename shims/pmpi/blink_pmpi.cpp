@@ -14,7 +14,7 @@
 //
 // This file has the calls that reduce or only wait; copies.cpp has those that copy.
 //
-//   BLINK_PMPI_SHARED=0      ranks of one host do not share memory, but send MPI messages.
+//   BLINK_SHARED_MEMORY=0      ranks of one host do not share memory, but send MPI messages.
 //   BLINK_PMPI_LEAST=BYTES   Shorter messages go to the MPI library; 0 if unset.
 //   BLINK_PMPI_REPORT=1      At the end, rank 0 reports how many calls took which path.
 //   BLINK_DEADLINE=SECONDS   A call that waits this long fails. If unset, calls wait without end.
@@ -44,21 +44,18 @@ using blink_pmpi::take;
 template <class T, class Reducer>
 void reduce_and_scatter_units(attached& here, T const* in, T* out,
                               std::vector<std::size_t> const& counts, Reducer const& reducer) {
-  here.with_communicator([&](auto& host_comm) {
-    if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
-      blink::reduce_scatter(host_comm, in, out, counts[0], reducer);
-    } else {
-      auto& star = here.prepared(collective::reduce_scatter);
-      blink::reduce_scatter_v(host_comm, star, in, out, blink::consecutive_blocks(counts), reducer);
-    }
-  });
+  if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
+    blink::reduce_scatter(here.comm(), in, out, counts[0], reducer);
+  } else {
+    auto& star = here.prepared(collective::reduce_scatter);
+    blink::reduce_scatter_v(here.comm(), star, in, out, blink::consecutive_blocks(counts), reducer);
+  }
 }
 
 /// Returns the all-reduce that `reduce_units` runs.
 auto all_reducing(attached& here) {
   return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
-    here.with_communicator(
-        [&](auto& host_comm) { blink::all_reduce(host_comm, in, out, count, reducer); });
+    blink::all_reduce(here.comm(), in, out, count, reducer);
   };
 }
 
@@ -171,8 +168,7 @@ int MPI_Reduce(void const* input, void* output, int count, MPI_Datatype type, MP
         bool const is_root = here.rank() == root;
         auto const run = [&](auto const* in, auto* out, std::size_t n, auto const& reducer) {
           auto& tree = here.prepared(collective::reduce, root);
-          here.with_communicator(
-              [&](auto& host_comm) { blink::reduce(host_comm, tree, in, out, n, reducer); });
+          blink::reduce(here.comm(), tree, in, out, n, reducer);
         };
         code = blink_pmpi::reduce_units(input == MPI_IN_PLACE ? output : input,
                                         is_root ? output : nullptr, count, type, op, run);
@@ -225,7 +221,7 @@ int MPI_Barrier(MPI_Comm comm) {
   if (take(entry::barrier, comm, code, [&](attached& here) {
         if (!here.takes(1)) return false;
         auto& tree = here.prepared(collective::barrier);
-        here.with_communicator([&](auto& host_comm) { blink::barrier(host_comm, tree); });
+        blink::barrier(here.comm(), tree);
         return true;
       })) {
     return code;

@@ -6,7 +6,6 @@
 
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/default_tuning.hpp>
-#include <blink/transports/host/host_rendezvous.hpp>
 #include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
@@ -15,7 +14,6 @@
 #endif
 
 #include "eager_room.hpp"
-#include "host_communicator.hpp"
 #include <mpi.h>
 
 #include <array>
@@ -42,7 +40,7 @@ namespace blink_pmpi {
 /// The agreement of the ranks of a communicator at its first use.
 struct agreement {
   bool is_used = false;        ///< true if any call goes through blink
-  bool shares_memory = false;  ///< true if all ranks are on one host and share memory
+  bool shares_memory = false;  ///< true if ranks of one host share memory
   std::uint64_t least = 0;     ///< calls of fewer bytes go to the MPI library
 };
 
@@ -66,7 +64,7 @@ inline bool report_wanted() {
   return blink::detail::environment_flag("BLINK_PMPI_REPORT", false);
 }
 inline bool shared_memory_wanted() {
-  return blink::detail::environment_flag("BLINK_PMPI_SHARED", true);
+  return blink::detail::environment_flag("BLINK_SHARED_MEMORY", true);
 }
 
 /// Returns the options of communicators. As in MPI, waits have no end unless BLINK_DEADLINE is set.
@@ -97,22 +95,19 @@ inline agreement own_wish() {
 class attached {
  public:
   explicit attached(agreement const& agreed) : agreed_(agreed) {}
-  /// Makes a communicator in shared memory of the host. Collective. Returns true if it exists now;
-  /// equal on all ranks.
-  ///
-  /// own: see `idle_receive`
-  [[nodiscard]] bool begin_on_host(MPI_Comm comm, MPI_Comm own) {
-    if (agreed_.shares_memory) here_ = host_part::begin(comm, own, options_wanted());
-    return here_ != nullptr;
-  }
-  void begin(MPI_Comm comm) {
-    me_ = std::make_unique<blink::mpi_communicator>(comm, options_wanted(blink::mpi_options()));
+  void begin(MPI_Comm comm, bool shares_memory) {
+    auto options = options_wanted(blink::mpi_options());
+    options.shares_memory = shares_memory;
+    me_ = std::make_unique<blink::mpi_communicator>(comm, options);
   }
   /// Leaks the communicator, because other ranks may never end it.
   void give_up() { static_cast<void>(me_.release()); }
 
-  [[nodiscard]] bool is_used() const { return me_ != nullptr || here_ != nullptr; }
-  [[nodiscard]] bool shares_memory() const { return here_ != nullptr; }
+  [[nodiscard]] bool is_used() const { return me_ != nullptr; }
+  [[nodiscard]] bool shares_memory() const {
+    return me_ != nullptr && me_->options().shares_memory;
+  }
+  [[nodiscard]] blink::mpi_communicator& comm() const { return *me_; }
   /// True if a call of `bytes` bytes, equal on all ranks, goes through blink.
   [[nodiscard]] bool takes(std::uint64_t bytes, int root = 0) const {
     return bytes > 0 && bytes >= agreed_.least && root >= 0 && root < ranks();
@@ -127,25 +122,8 @@ class attached {
   /// True if it is faster that each rank gathers all `bytes` bytes and uses its part. An eager
   /// payload takes one step, but blocks of unequal sizes are not sent eagerly.
   [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
-  /// Calls `run(communicator)`.
-  template <class Run>
-  void with_communicator(Run const& run) const {
-    if (here_ != nullptr) {
-      run(here_->host_comm());
-    } else {
-      run(*me_);
-    }
-  }
-  [[nodiscard]] int rank() const {
-    int result = 0;
-    with_communicator([&](auto const& host_comm) { result = host_comm.rank(); });
-    return result;
-  }
-  [[nodiscard]] int ranks() const {
-    int result = 0;
-    with_communicator([&](auto const& host_comm) { result = host_comm.rank_count(); });
-    return result;
-  }
+  [[nodiscard]] int rank() const { return me_->rank(); }
+  [[nodiscard]] int ranks() const { return me_->rank_count(); }
   /// The room for eager data of blocks whose sizes only sender and receiver know.
   [[nodiscard]] eager_room& room() { return room_; }
   [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
@@ -157,7 +135,7 @@ class attached {
       bool const keeps_order = kind == blink::collective::reduce;
       auto const made = keeps_order ? blink::flat_schedule(ranks(), root)
                                     : blink::default_schedule(kind, ranks(), root);
-      with_communicator([&](auto& host_comm) { known = &host_comm.prepare(made); });
+      known = &me_->prepare(made);
     }
     return *known;
   }
@@ -167,7 +145,6 @@ class attached {
 
   agreement agreed_;
   std::unique_ptr<blink::mpi_communicator> me_;
-  std::unique_ptr<host_part> here_;
   std::map<std::pair<blink::collective, int>, blink::prepared_schedule*> plans_;
   eager_room room_;
 };
@@ -226,8 +203,6 @@ class shim {
       int at_end = MPI_KEYVAL_INVALID;
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, nullptr);
       PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, nullptr);
-      PMPI_Comm_split(MPI_COMM_SELF, 0, 0,
-                      &own_);  // not a duplicate, which would have the program's attributes
     });
   }
 
@@ -259,37 +234,36 @@ class shim {
 
   attached* attach(MPI_Comm comm) {
     auto const wish = own_wish();
-    std::uint64_t const host = blink::host_id();
     bool const shares = wish.shares_memory && shared_ < most_shared;
-    std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U, host,
-                                  ~host};
+    std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U};
     std::uint64_t most[std::size(mine)] = {};
     if (PMPI_Allreduce(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, MPI_MAX,
                        comm) != MPI_SUCCESS) {
       return nullptr;
     }
-    bool const is_one_host = most[3] == ~most[4];
-    agreement const agreed{most[0] == 0, most[2] == 0 && is_one_host, most[1]};
+    agreement const agreed{most[0] == 0, most[2] == 0, most[1]};
     auto here = std::make_unique<attached>(agreed);
-    if (agreed.is_used && here->begin_on_host(comm, own_)) {
-      ++shared_;
-    } else if (agreed.is_used && !everybody_begins(*here, comm)) {
-      here->give_up();
+    // Without memory for all ranks, messages serve them.
+    bool const begins =
+        agreed.is_used && ((agreed.shares_memory && everybody_begins(*here, comm, true)) ||
+                           everybody_begins(*here, comm, false));
+    if (begins) {
+      if (here->shares_memory()) ++shared_;
+      ++communicators_[here->comm().all_share_memory() ? 1 : 0];
     }
-    if (here->is_used()) ++communicators_[here->shares_memory() ? 1 : 0];
     PMPI_Comm_set_attr(comm, keyval_, here.get());
     std::lock_guard const lock(mutex_);
     return living_.emplace_back(std::move(here)).get();
   }
-  /// Begins on all ranks, or on none. The library may have no more communicators; that is no error
-  /// of the program.
-  static bool everybody_begins(attached& here, MPI_Comm comm) {
+  /// Begins on all ranks, or on none. The library may have no more communicators, or the system no
+  /// memory; that is no error of the program.
+  static bool everybody_begins(attached& here, MPI_Comm comm, bool shares_memory) {
     MPI_Errhandler of_user = MPI_ERRHANDLER_NULL;
     PMPI_Comm_get_errhandler(comm, &of_user);
     PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     int begins = 1;
     try {
-      here.begin(comm);
+      here.begin(comm, shares_memory);
     } catch (std::exception const&) {
       begins = 0;
     }
@@ -297,6 +271,7 @@ class shim {
     PMPI_Errhandler_free(&of_user);
     int all_begin = 0;
     PMPI_Allreduce(&begins, &all_begin, 1, MPI_INT, MPI_MIN, comm);
+    if (all_begin == 0) here.give_up();
     return all_begin != 0;
   }
 
@@ -344,7 +319,6 @@ class shim {
   static constexpr int most_shared = 100;
 
   int keyval_ = MPI_KEYVAL_INVALID;
-  MPI_Comm own_ = MPI_COMM_NULL;  // of this rank only
   std::once_flag is_begun_;
   std::atomic<bool> is_over_ = false;
   std::mutex mutex_;
@@ -413,7 +387,6 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   for (auto& one : loaded.living_) loaded.leave(std::move(one));
   loaded.living_.clear();
   while (loaded.end_what_can_end(), loaded.is_any_leaving_) std::this_thread::yield();
-  if (loaded.own_ != MPI_COMM_NULL) PMPI_Comm_free(&loaded.own_);
   return MPI_SUCCESS;
 }
 

@@ -59,8 +59,7 @@ int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm com
         if (!here.takes(bytes, root)) return false;
         row_of_bytes row(buffer, static_cast<std::uint64_t>(count), type, comm);
         if (here.rank() == root) row.pack();
-        here.with_communicator(
-            [&](auto& host_comm) { blink::broadcast(host_comm, row.data(), bytes, root); });
+        blink::broadcast(here.comm(), row.data(), bytes, root);
         if (here.rank() != root) row.unpack();
         return true;
       })) {
@@ -79,8 +78,7 @@ int MPI_Allgather(void const* input, int input_count, MPI_Datatype input_type, v
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
         auto const run = [&](std::byte const* own) {
-          here.with_communicator(
-              [&](auto& host_comm) { blink::all_gather(host_comm, own, to.data(), bytes); });
+          blink::all_gather(here.comm(), own, to.data(), bytes);
         };
         if (input == MPI_IN_PLACE) {
           to.pack();
@@ -119,17 +117,13 @@ int MPI_Allgatherv(void const* input, int input_count, MPI_Datatype input_type, 
         auto& star = here.prepared(collective::all_gather);
         auto const run = [&](std::byte const* own) {
           if (!is_small) {
-            return here.with_communicator([&](auto& host_comm) {
-              blink::all_gather_v(host_comm, star, own, to.data(), to.blocks());
-            });
+            return blink::all_gather_v(here.comm(), star, own, to.data(), to.blocks());
           }
           std::vector<std::byte> all(largest * to.blocks().size());  // equally sized blocks
           auto* const mine = all.data() + largest * static_cast<std::uint64_t>(here.rank());
           auto const count = to.blocks()[static_cast<std::size_t>(here.rank())].count;
           if (count > 0) std::memcpy(mine, own, count);
-          here.with_communicator([&](auto& host_comm) {
-            blink::all_gather(host_comm, star, read_only(mine), all.data(), largest);
-          });
+          blink::all_gather(here.comm(), star, read_only(mine), all.data(), largest);
           for (std::size_t rank = 0; rank < to.blocks().size(); ++rank) {
             auto const& block = to.blocks()[rank];
             if (block.count == 0) continue;
@@ -168,8 +162,7 @@ int MPI_Gather(void const* input, int input_count, MPI_Datatype input_type, void
                         is_root ? output_type : MPI_BYTE, comm);
         auto* const all = is_root ? to.data() : nullptr;
         auto const run = [&](std::byte const* own) {
-          here.with_communicator(
-              [&](auto& host_comm) { blink::gather(host_comm, own, all, bytes, root); });
+          blink::gather(here.comm(), own, all, bytes, root);
         };
         if (is_root && input == MPI_IN_PLACE) {
           to.pack();
@@ -203,8 +196,7 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
         if (is_root) from.pack();
         auto const run = [&](std::byte* to) {
           auto const* const all = read_only(is_root ? from.data() : nullptr);
-          here.with_communicator(
-              [&](auto& host_comm) { blink::scatter(host_comm, all, to, bytes, root); });
+          blink::scatter(here.comm(), all, to, bytes, root);
         };
         if (is_root && output == MPI_IN_PLACE) {  // the root's block stays in place
           run(from.data() + bytes * static_cast<std::uint64_t>(root));
@@ -231,8 +223,7 @@ int MPI_Alltoall(void const* input, int input_count, MPI_Datatype input_type, vo
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
         auto const run = [&](std::byte const* in) {
-          here.with_communicator(
-              [&](auto& host_comm) { blink::all_to_all(host_comm, in, to.data(), bytes); });
+          blink::all_to_all(here.comm(), in, to.data(), bytes);
         };
         if (input == MPI_IN_PLACE) {
           to.pack();

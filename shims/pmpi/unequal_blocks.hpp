@@ -75,9 +75,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
   }
   std::memcpy(record, mine.data(), numbers * sizeof(std::uint64_t));
   auto& star = here.prepared(blink::collective::all_gather);
-  here.with_communicator([&](auto& communicator) {
-    blink::all_gather(communicator, star, static_cast<std::byte const*>(record), all.data(), each);
-  });
+  blink::all_gather(here.comm(), star, static_cast<std::byte const*>(record), all.data(), each);
 
   auto const number = [&](std::size_t rank, std::size_t index) {
     std::uint64_t result = 0;
@@ -113,10 +111,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
         {{own.input, end_of(own.sends), false}, {own.output, end_of(own.receives), true}});
     std::vector<std::byte> copy;
     auto const apart = are_mixed ? with_a_copy(own, copy) : own;
-    here.with_communicator([&](auto& communicator) {
-      blink::all_to_all_v(communicator, flows, apart.input, apart.sends, apart.output,
-                          apart.receives);
-    });
+    blink::all_to_all_v(here.comm(), flows, apart.input, apart.sends, apart.output, apart.receives);
     return true;
   }
   for (std::size_t from = 0; from < ranks; ++from) {

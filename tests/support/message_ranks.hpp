@@ -25,6 +25,7 @@ struct message_options {
   blink::communicator_options options{};
   std::size_t eager_limit = std::size_t{512} << 10;
   std::size_t zero_copy_threshold = std::size_t{16} << 10;
+  int ranks_of_host = 1;  ///< that share memory
 };
 
 /// Runs `function(rank)` on one thread for each rank, and waits for them. Exceptions are failures.
@@ -54,7 +55,7 @@ void run_over(thread_network& network, int ranks, message_options const& with,
 }
 template <class Function>
 void run_over_messages(int ranks, message_options const& with, Function const& function) {
-  thread_network network(ranks);
+  thread_network network(ranks, with.ranks_of_host);
   run_over(network, ranks, with, function);
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -27,8 +28,11 @@ namespace blink_test {
 /// The ranks of one process and the connections between them.
 class thread_network {
  public:
-  explicit thread_network(int ranks)
-      : ranks_(ranks), is_cut_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {
+  /// ranks_of_host: consecutive ranks that share memory
+  explicit thread_network(int ranks, int ranks_of_host = 1)
+      : ranks_(ranks),
+        ranks_of_host_(ranks_of_host),
+        is_cut_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     whole_ = groups_.emplace_back(std::make_unique<group>(std::move(all))).get();
@@ -105,6 +109,7 @@ class thread_network {
   }
 
   int ranks_;
+  int ranks_of_host_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<group>> groups_;
   group* whole_ = nullptr;                 // all ranks
@@ -229,7 +234,9 @@ class thread_channel {
         static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
     return result;
   }
-  [[nodiscard]] int ranks_here() const { return rank_count(); }
+  [[nodiscard]] std::uint64_t host() const {
+    return 1 + static_cast<std::uint64_t>(in_network(rank_) / network_->ranks_of_host_);
+  }
   [[nodiscard]] std::size_t eager_bytes() const { return eager_size; }
 
   [[nodiscard]] bool is_lost(int peer) const {

@@ -59,6 +59,7 @@ struct pipeline_costs {
   /// over one edge; links with rates in the schedule count instead
   double bytes_per_second = 1e10;
   double latency_seconds = 0;  ///< shaped links: from the end of sending to the arrival
+  friend bool operator==(pipeline_costs const&, pipeline_costs const&) = default;
 };
 
 }}  // namespace blink::BLINK_ABI

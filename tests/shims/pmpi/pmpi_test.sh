@@ -34,7 +34,7 @@ taken=$(sed -n 's/^blink: MPI_\(.*\): [1-9][0-9]* calls through blink.*/\1/p' "$
 [ "${taken% }" = "$calls" ] || fail "through blink went: $taken, expected: $calls"
 # All ranks are processes of this host, so all communicators must use the expected transport.
 case $variable in
-  BLINK_PMPI_SHARED=0) way='blink: 0 communicators in shared memory, [1-9]' ;;
+  BLINK_SHARED_MEMORY=0) way='blink: 0 communicators in shared memory, [1-9]' ;;
   *) way='blink: [1-9][0-9]* communicators in shared memory, 0 over messages' ;;
 esac
 [ -z "$calls" ] || grep -q "^$way" "$folder/report" || fail "expected: $way"

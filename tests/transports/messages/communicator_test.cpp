@@ -20,6 +20,7 @@
 #include "support/unequal_case.hpp"
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +51,7 @@ static_assert(blink::splittable_communicator<thread_communicator>);
 static_assert(!blink::thread_bound_communicator<thread_communicator>);
 
 /// Options by seed: in every second case all inputs take the trees, with zero copy for all
-/// messages, some or none.
+/// messages, some or none; ranks on hosts of their own, on some hosts, or on one.
 message_options random_options(std::mt19937_64& random, std::uint64_t seed) {
   constexpr std::size_t thresholds[] = {1, 600, std::numeric_limits<std::size_t>::max()};
   message_options result;
@@ -58,14 +59,16 @@ message_options random_options(std::mt19937_64& random, std::uint64_t seed) {
   result.options.slot_bytes = 12 + random() % 3000;
   result.eager_limit = seed % 2 * 4096;
   result.zero_copy_threshold = thresholds[seed % 3];
+  result.options.eager_payload = result.eager_limit;
+  result.ranks_of_host = std::array{1, 2, 8}[seed / 3 % 3];
   return result;
 }
 
 TEST(message_cases, are_exact) {
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+  for (std::uint64_t seed = 0; seed < 36; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 first(seed);
-    int const ranks = 1 + static_cast<int>(first() % 4);
+    int const ranks = 2 + static_cast<int>(first() % 4);
     auto const with = random_options(first, seed);
     run_over_messages(ranks, with, [&](thread_communicator& comm) {
       auto random = first;  // equal on all ranks
@@ -85,7 +88,7 @@ TEST(message_cases, are_exact) {
 }
 
 TEST(message_cases, of_unequal_blocks_are_exact) {
-  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 first(seed);
     auto const with = random_options(first, seed);
@@ -103,6 +106,7 @@ TEST(message_cases, that_are_started) {
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
     message_options with;
     with.options.slot_bytes = 512;
+    with.ranks_of_host = 2;
     run_over_messages(3, with, [&](thread_communicator& comm) {
       auto const own = static_cast<std::uint64_t>(comm.rank());
       EXPECT_EQ(blink_test::run_started_calls(comm, how, own), "");
@@ -126,21 +130,42 @@ TEST(message_communicator, calls_that_repeat_are_exact_at_every_size) {
   });
 }
 
-TEST(message_communicator, every_collective_runs_without_a_schedule) {
-  run_over_messages(3, {}, [](thread_communicator& comm) {
-    for (std::size_t const count : {0U, 1U, 700U, 20'000U}) {
-      EXPECT_EQ(blink_test::calls_without_a_schedule(comm, count), "") << count;
+// The last host has ranks whose blocks lie behind those of as many ranks as there are.
+TEST(message_communicator, blocks_of_eager_payloads_are_those_of_the_rank) {
+  message_options with;
+  with.ranks_of_host = 2;
+  run_over_messages(5, with, [](thread_communicator& comm) {
+    auto const source = blink::all_to_all_schedule(comm.rank_count());
+    for (std::size_t const count : {1U, 8U, 500U, 4000U}) {  // the last ones beyond 2048 bytes
+      collective_case const what{collective::all_to_all, count, false, 0, count};
+      EXPECT_EQ(run_case<float>(comm, source, what, blink::sum{}, 2), "") << count;
     }
   });
 }
 
+TEST(message_communicator, every_collective_runs_without_a_schedule) {
+  for (int const ranks_of_host : {1, 2, 3}) {
+    message_options with;
+    with.ranks_of_host = ranks_of_host;
+    run_over_messages(3, with, [](thread_communicator& comm) {
+      for (std::size_t const count : {0U, 1U, 700U, 20'000U}) {
+        EXPECT_EQ(blink_test::calls_without_a_schedule(comm, count), "") << count;
+      }
+    });
+  }
+}
+
 TEST(message_communicator, parts_are_numbered_by_key_and_run_side_by_side) {
-  run_over_messages(4, {}, [](thread_communicator& comm) {
-    for (std::uint64_t seed = 0; seed < 6; ++seed) {
-      EXPECT_EQ(blink_test::split_at_random(comm, seed), "");
-    }
-    EXPECT_EQ(blink_test::call_with_the_plan_of_the_whole(comm), "");
-  });
+  for (int const ranks_of_host : {1, 2, 4}) {
+    message_options with;
+    with.ranks_of_host = ranks_of_host;
+    run_over_messages(4, with, [](thread_communicator& comm) {
+      for (std::uint64_t seed = 0; seed < 6; ++seed) {
+        EXPECT_EQ(blink_test::split_at_random(comm, seed), "");
+      }
+      EXPECT_EQ(blink_test::call_with_the_plan_of_the_whole(comm), "");
+    });
+  }
 }
 
 TEST(message_communicator, ranks_end_communicators_in_orders_of_their_own) {

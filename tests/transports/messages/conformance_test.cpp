@@ -24,6 +24,9 @@ namespace {
 constexpr int ranks = 3;
 
 /// Rank 1 sends to rank 0 along a chain of all ranks, in their first call.
+///
+/// RanksOfHost: that share memory
+template <int RanksOfHost>
 class two_of_three_ranks {
  public:
   using transport = blink_test::thread_message_transport;
@@ -75,7 +78,7 @@ class two_of_three_ranks {
     return comms_[static_cast<std::size_t>(rank)];
   }
 
-  blink_test::thread_network network_{ranks};
+  blink_test::thread_network network_{ranks, RanksOfHost};
   std::array<std::optional<blink_test::thread_communicator>, ranks> comms_;
   blink::prepared_schedule* prepared_ = nullptr;
 };
@@ -84,6 +87,7 @@ class two_of_three_ranks {
 
 using namespace blink_test;
 
-INSTANTIATE_TYPED_TEST_SUITE_P(messages, transport_conformance, two_of_three_ranks);
+using hosts = testing::Types<two_of_three_ranks<1>, two_of_three_ranks<2>, two_of_three_ranks<3>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(messages, transport_conformance, hosts);
 
 }  // namespace message_conformance_test

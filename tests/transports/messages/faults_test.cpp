@@ -67,8 +67,9 @@ std::string run_rank(communicator& comm, thread_network& network, injection cons
 
 /// Runs one fault. Returns true if it happened.
 ///
-/// way: along trees with slots, along trees with zero copy, eagerly if inputs are small
-bool inject(injection const& planned, int way) {
+/// way:           along trees with slots, along trees with zero copy, eagerly if inputs are small
+/// ranks_of_host: that share memory
+bool inject(injection const& planned, int way, int ranks_of_host) {
   SCOPED_TRACE("seed " + std::to_string(planned.seed) + ": rank " + std::to_string(planned.victim) +
                " of " + std::to_string(planned.ranks) + " " +
                blink_test::harm_names[static_cast<std::size_t>(planned.what)]);
@@ -79,11 +80,12 @@ bool inject(injection const& planned, int way) {
   bool const hangs = planned.what == harm::stop || planned.what == harm::delay;
   with.options.waits.deadline = hangs ? blink::nanoseconds(deadline) : long_deadline;
   with.eager_limit = way == 2 ? std::size_t{1} << 12 : 0;
+  with.options.eager_payload = with.eager_limit;
   with.zero_copy_threshold = way == 1 ? 1 : 1 << 20;
   through = 0;
   awaited = planned.ranks - 1;
   std::vector<std::string> ends(static_cast<std::size_t>(planned.ranks));
-  thread_network network(planned.ranks);
+  thread_network network(planned.ranks, ranks_of_host);
   auto const started = std::chrono::steady_clock::now();
   run_over<faulty_transport>(network, planned.ranks, with, [&](communicator& comm) {
     ends[static_cast<std::size_t>(comm.rank())] = run_rank(comm, network, planned);
@@ -109,7 +111,10 @@ TEST(message_faults, are_named_by_all_others_who_then_go_on) {
   int happened = 0;
   for (int seed = 0; seed < number; ++seed) {
     injection const planned(static_cast<std::uint64_t>(seed));
-    if (inject(planned, seed / blink_test::harms % 3)) ++happened;
+    int const turn = seed / blink_test::harms;
+    int const ranks_of_host =
+        std::array{1, 2, planned.ranks}[static_cast<std::size_t>(turn + seed) % 3];
+    if (inject(planned, turn % 3, ranks_of_host)) ++happened;
   }
   EXPECT_GE(happened, number / 2);
 }
@@ -195,8 +200,9 @@ TEST(message_faults, a_peer_that_keeps_a_buffer_is_abandoned) {
   with.eager_limit = 0;
   with.zero_copy_threshold = 1;
   with.options.slot_bytes = 1 << 14;
+  with.options.shares_memory = false;
   std::atomic<bool> is_done = false;
-  thread_network network(2);
+  thread_network network(2, 2);
   run_over(network, 2, with, [&](thread_communicator& comm) {
     constexpr std::size_t count = 100'000;
     auto const to_rank_1 = blink::flat_schedule(2, 1);  // rank 0 only sends until rank 1 has summed

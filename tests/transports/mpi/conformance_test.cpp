@@ -24,6 +24,7 @@ class two_ranks {
     blink::call_record record;
     record.parameters.schedule_hash = plan_.hash();
     EXPECT_EQ(me_.enter(plan_, record), blink::status::ok);
+    MPI_Barrier(MPI_COMM_WORLD);  // both have prepared, which a sender learns from `is_present`
   }
   int sender_rank() { return 1; }
   int receiver_rank() { return 0; }

@@ -59,6 +59,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
     // Along trees with slots, along trees with zero copy, eagerly if inputs are small.
     int const way = seed / blink_test::harms % 3;
     options.slot_bytes = way == 1 ? 1 << 14 : 512;
+    options.eager_payload = way == 2 ? blink::communicator_options{}.eager_payload : 0;
     communicator comm(MPI_COMM_WORLD, options, way == 2 ? std::size_t{1} << 12 : 0,
                       way == 1 ? 1 : 1 << 20);
     has_met = false;

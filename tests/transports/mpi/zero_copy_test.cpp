@@ -35,6 +35,7 @@ constexpr std::size_t slot_bytes = std::size_t{1} << 16;
 TEST(mpi_lent_buffers, take_turns_with_slots) {
   for (std::uint32_t const window : {1U, 2U, 5U}) {
     blink::communicator_options options;
+    options.shares_memory = false;
     options.window = window;
     options.slot_bytes = slot_bytes;
     blink::mpi_communicator comm(MPI_COMM_WORLD, options, 0, slot_bytes / 4);
@@ -77,6 +78,7 @@ class counting_transport : public blink::mpi_transport {
 
 TEST(mpi_lent_buffers, are_those_of_large_messages) {
   blink::communicator_options options;
+  options.shares_memory = false;
   options.slot_bytes = slot_bytes;
   constexpr std::size_t least = 1 << 14;
   blink::basic_mpi_communicator<counting_transport> comm(MPI_COMM_WORLD, options, 0, least);
@@ -102,6 +104,7 @@ TEST(mpi_lent_buffers, are_those_of_large_messages) {
 TEST(mpi_lent_buffers, are_one_place_on_some_ranks_alone) {
   for (std::uint32_t const window : {1U, 3U}) {
     blink::communicator_options options;
+    options.shares_memory = false;
     options.window = window;
     options.slot_bytes = slot_bytes;
     blink::mpi_communicator comm(MPI_COMM_WORLD, options, 0, slot_bytes / 4);
@@ -165,6 +168,7 @@ TEST(mpi_lent_buffers, belong_to_the_caller_again_after_a_failure) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     blink::communicator_options options;
+    options.shares_memory = false;
     options.slot_bytes = slot_bytes;
     options.waits.deadline = std::chrono::seconds(20);
     blink::mpi_communicator comm(MPI_COMM_WORLD, options, 0, 1);

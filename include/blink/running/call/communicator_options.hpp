@@ -56,6 +56,9 @@ struct communicator_options {
   /// Eager limit: inputs of up to this size together, each at most `largest_eager_bytes`, travel
   /// with the call, and no tree is walked. 0: all inputs use the trees.
   std::size_t eager_payload = 8192;
+  /// True: ranks of one host pass data in memory that they share. False: communicators over
+  /// messages, such as `mpi_communicator`, pass all data in messages.
+  bool shares_memory = true;
   std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 only for `team_group`
 };
 
@@ -92,24 +95,24 @@ void validate(communicator_options const& options) {
 
 /// Returns the layout of a schedule's connections between ranks of such a communicator.
 ///
-/// Pre: `validate(schedule)` passed.
+/// shares: false if no ranks share memory, although the transport could
+/// Pre:    `validate(schedule)` passed.
 template <transport Transport>
 [[nodiscard]] connection_layout connection_layout_of(communicator_options const& options,
-                                                     schedule const& source) {
+                                                     schedule const& source,
+                                                     bool shares = shares_memory<Transport>) {
   connection_layout layout;
   layout.reaches = Transport::reaches;
-  layout.shares_memory = shares_memory<Transport>;
+  layout.shares_memory = shares;
   layout.is_shaped = Transport::is_shaped;
   layout.slot_bytes = options.slot_bytes;
-  layout.window = options.window != 0          ? options.window
-                  : passes_by_slots<Transport> ? default_window(source, options.slot_bytes)
-                                               : 2;
-  if constexpr (shares_memory<Transport>) {
-    constexpr std::size_t most = std::size_t{1} << 27, least = std::size_t{1} << 13;
-    if (options.slot_bytes == communicator_options{}.slot_bytes) {
-      auto bytes = connection_tables::shared_bytes(source, layout);
-      for (; bytes > most && layout.slot_bytes > least; bytes /= 2) layout.slot_bytes /= 2;
-    }
+  layout.window = options.window != 0             ? options.window
+                  : shares && !Transport::reaches ? default_window(source, options.slot_bytes)
+                                                  : 2;
+  constexpr std::size_t most = std::size_t{1} << 27, least = std::size_t{1} << 13;
+  if (shares && options.slot_bytes == communicator_options{}.slot_bytes) {
+    auto bytes = connection_tables::shared_bytes(source, layout);
+    for (; bytes > most && layout.slot_bytes > least; bytes /= 2) layout.slot_bytes /= 2;
   }
   return layout;
 }

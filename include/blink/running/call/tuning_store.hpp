@@ -53,11 +53,12 @@ class tuning_tables {
       is_given_ = true;
     }
     using transport_type = typename Comm::transport_type;
+    bool shares = shares_memory<transport_type>;
+    if constexpr (requires { comm.all_share_memory(); }) shares = comm.all_share_memory();
     auto const* const given = table_for(given_, ranks, kind, root);
     auto table = given != nullptr
                      ? *given
-                     : default_tuning(kind, ranks.count, root,
-                                      {transport_type::reaches, shares_memory<transport_type>});
+                     : default_tuning(kind, ranks.count, root, {transport_type::reaches, shares});
     auto& fresh = *made_.emplace_back(counted<made>::make());
     fresh.table = std::move(table);
     fresh.prepared.assign(fresh.table.algorithms.size(), nullptr);

@@ -33,7 +33,8 @@ struct route_link {
 
 /// One direction of one tree edge, as one process sees it.
 struct shared_connection {
-  counter* posted = nullptr;  ///< see `reported_counters`; null if they are not reachable
+  /// see `reported_counters`; null if they are not reachable: the connection carries messages
+  counter* posted = nullptr;
   counter* consumed = nullptr;
   std::byte* slots = nullptr;  ///< `window` slots; none if data does not use slots
   /// by slot: the time when the message arrives; shaped connections only
@@ -44,6 +45,18 @@ struct shared_connection {
   std::size_t slot_bytes = 0;
   int sender = -1;  ///< -1: there is no such edge
   int receiver = -1;
+
+  // Progress of both ends on a host, see `transport`. Pre: the counters are reachable.
+
+  [[nodiscard]] bool has_credit(std::uint64_t message) const {
+    return message < observe(*consumed) + window;
+  }
+  void post(std::uint64_t message) const { publish(*posted, message + 1); }
+  [[nodiscard]] bool has_arrived(std::uint64_t message) const { return message < observe(*posted); }
+  void consume(std::uint64_t message) const { publish(*consumed, message + 1); }
+  [[nodiscard]] bool has_consumed(std::uint64_t message) const {
+    return message < observe(*consumed);
+  }
 
   /// Sets the counters: those of the connection itself or, if it `is_reverse`, those of the
   /// connection of the other direction, which uses the other half of them.

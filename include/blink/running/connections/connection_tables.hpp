@@ -36,8 +36,17 @@ struct connection_layout {
   int only_rank = -1;  ///< tables for this rank alone; -1: for all
   /// memory that processes share; see `connection_tables::shared_bytes`
   void* ranks_share = nullptr;
+  /// By rank: its number among the ranks that share memory with `only_rank`; negative: it shares
+  /// none, and its connections carry messages. Null: all ranks share, or none.
+  int const* sharing_ranks = nullptr;
   void* times_share = nullptr;  ///< memory that they share for times alone; see `time_bytes`
   void const* owner = nullptr;  ///< the communicator whose calls use them; null: any
+
+  /// True if both ends of a connection share memory, if any ranks do.
+  [[nodiscard]] bool both_share(connection_place const& place) const {
+    return sharing_ranks == nullptr ||
+           (sharing_ranks[place.from] >= 0 && sharing_ranks[place.to] >= 0);
+  }
 };
 
 /// All connections, endpoints and tasks that a schedule needs, allocated once for any number of
@@ -60,8 +69,9 @@ class connection_tables {
   template <class = when_used>
   [[nodiscard]] static std::size_t shared_bytes(schedule const& source, connection_layout layout) {
     layout.only_rank = -1;
-    return share(source, connection_places(source), with_whole_lines(layout), nullptr, nullptr,
-                 nullptr);
+    memory_parts all;
+    share(source, connection_places(source), with_whole_lines(layout), all, nullptr, nullptr);
+    return all.common.used;
   }
 
   /// Bytes of the times that they share: when messages of shaped connections arrive, and until when
@@ -154,10 +164,24 @@ class connection_tables {
     layout.slot_bytes = whole_lines(layout.slot_bytes);
     return layout;
   }
+  // Memory that is dealt out in whole lines. Null: it is only counted.
+  struct memory_part {
+    std::byte* memory = nullptr;
+    std::size_t used = 0;
+    [[nodiscard]] std::byte* deal(std::size_t bytes) {
+      std::byte* const first = memory == nullptr ? nullptr : memory + used;
+      used += whole_lines(bytes);
+      return first;
+    }
+  };
+  struct memory_parts {
+    memory_part common;  // of ranks that share memory, in the same order on each of them
+    memory_part own;     // of connections of this rank that carry messages
+  };
   template <class = when_used>
-  static std::size_t share(schedule const& source, std::vector<connection_place> const& places,
-                           connection_layout const& layout, std::byte* memory,
-                           shared_connection* connections, std::uint64_t** link_free_at);
+  static void share(schedule const& source, std::vector<connection_place> const& places,
+                    connection_layout const& layout, memory_parts& memory,
+                    shared_connection* connections, std::uint64_t** link_free_at);
 
   connection_layout layout_;
   std::vector<memory_block> memory_;
@@ -178,24 +202,17 @@ connection_tables::connection_tables(schedule const& source, connection_layout c
   make_tasks(source);
 }
 
-/// Distributes `memory` to the connections and returns the bytes that it must have. Only counts if
-/// `memory`, `connections` and `link_free_at` are null.
+/// Distributes `memory` to the connections. Only counts if `connections` and `link_free_at` are
+/// null.
 template <class>
-std::size_t connection_tables::share(schedule const& source,
-                                     std::vector<connection_place> const& places,
-                                     connection_layout const& layout, std::byte* memory,
-                                     shared_connection* connections, std::uint64_t** link_free_at) {
-  std::size_t used = 0;
-  auto const deal = [&](std::size_t bytes) {
-    std::byte* const first = memory == nullptr ? nullptr : memory + used;
-    used += whole_lines(bytes);
-    return first;
-  };
+void connection_tables::share(schedule const& source, std::vector<connection_place> const& places,
+                              connection_layout const& layout, memory_parts& memory,
+                              shared_connection* connections, std::uint64_t** link_free_at) {
   auto* next_time = static_cast<std::byte*>(layout.times_share);
   bool const all_have_times = next_time != nullptr;
   auto const deal_times = [&](std::size_t count) {
     std::size_t const bytes = count * sizeof(std::uint64_t);
-    if (!all_have_times) return deal(bytes);
+    if (!all_have_times) return memory.common.deal(bytes);
     return std::exchange(next_time, next_time + whole_lines(bytes));
   };
   auto* const free_at = deal_times(source.link_bytes_per_second.size());
@@ -211,29 +228,34 @@ std::size_t connection_tables::share(schedule const& source,
   std::vector<reduce_connection> reduce_connections(static_cast<std::size_t>(source.rank_count));
   for (std::size_t number = 0; number < places.size(); ++number) {
     auto const& place = places[number];
-    bool const is_own = all || place.from == layout.only_rank || place.to == layout.only_rank;
-    bool const has_times = layout.is_shaped && (is_own || all_have_times);
+    bool const is_common = all && layout.both_share(place);
+    bool const is_here =
+        is_common || place.from == layout.only_rank || place.to == layout.only_rank;
+    bool const has_times = layout.is_shaped && (is_here || all_have_times);
     auto* const due = has_times ? deal_times(layout.window) : nullptr;
-    if (!is_own) continue;
-    auto& up = reduce_connections[static_cast<std::size_t>(place.child())];
-    bool const is_reverse = up.place != nullptr && place.reverses(*up.place);
-    auto* const counters =
-        is_reverse ? up.counters
-                   : reinterpret_cast<connection_counters*>(deal(sizeof(connection_counters)));
-    if (place.is_reduce) up = {&place, counters};
+    if (!is_here) continue;
+    auto& part = is_common ? memory.common : memory.own;
+    connection_counters* counters = nullptr;
+    bool is_reverse = false;
+    if (is_common) {
+      auto& up = reduce_connections[static_cast<std::size_t>(place.child())];
+      is_reverse = up.place != nullptr && place.reverses(*up.place);
+      counters = is_reverse ? up.counters
+                            : reinterpret_cast<connection_counters*>(part.deal(sizeof(*counters)));
+      if (place.is_reduce) up = {&place, counters};
+    }
     bool const reduces = !source.trees[place.tree].reduce_parent.empty();
     auto const way =
         detail::transfer_mode_of(end_of(place, static_cast<std::uint32_t>(number), true),
                                  layout.reaches, place.is_reduce, reduces);
     bool const has_slots = way == transfer_mode::slots;
-    auto* const slots = has_slots ? deal(layout.window * layout.slot_bytes) : nullptr;
+    auto* const slots = has_slots ? part.deal(layout.window * layout.slot_bytes) : nullptr;
     if (connections == nullptr) continue;
     auto& connection = connections[number];
     connection.use(counters, is_reverse);
     connection.due = reinterpret_cast<std::uint64_t*>(due);
     connection.slots = slots;
   }
-  return used;
 }
 
 /// Sets to 0 what is read before it is written. Slots are not.
@@ -256,10 +278,12 @@ void connection_tables::make_connections(schedule const& source) {
   places_ = connection_places(source);
   connection_count_ = static_cast<std::uint32_t>(places_.size());
   connections_ = make<shared_connection>(connection_count_);
-  auto* memory = static_cast<std::byte*>(layout_.ranks_share);
-  if (memory == nullptr) {
-    memory = make<std::byte>(share(source, places_, layout_, nullptr, nullptr, nullptr));
-  }
+  memory_parts sizes;
+  share(source, places_, layout_, sizes, nullptr, nullptr);
+  memory_parts memory;
+  memory.common.memory = static_cast<std::byte*>(layout_.ranks_share);
+  if (memory.common.memory == nullptr) memory.common.memory = make<std::byte>(sizes.common.used);
+  memory.own.memory = make<std::byte>(sizes.own.used);
   share(source, places_, layout_, memory, connections_, &link_free_at_);
   if (layout_.ranks_share == nullptr) begin_at_zero(source);
   // More memory is mapped as calls use it: mapping all of it would take seconds.
@@ -272,7 +296,8 @@ void connection_tables::make_connections(schedule const& source) {
     connection.receiver = place.to;
     connection.window = layout_.window;
     connection.slot_bytes = layout_.slot_bytes;
-    if (maps && (has_tables(place.from) || has_tables(place.to))) {
+    bool const is_of_rank = has_tables(place.from) || has_tables(place.to);
+    if (maps && is_of_rank && connection.posted != nullptr) {
       detail::map_now(connection.slots,
                       connection.slots == nullptr ? 0 : connection.window * connection.slot_bytes);
     }

@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/connection.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/connection_place.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -27,6 +28,15 @@ inline constexpr std::size_t slot_line = 128;
 [[nodiscard]] constexpr std::size_t part_of_slot(std::size_t slot_bytes,
                                                  std::uint32_t slot_subdivision) {
   return (slot_bytes >> slot_subdivision) / slot_line * slot_line;
+}
+
+/// The place of a message in the slots of a connection, whose messages use the 2^subdivision parts
+/// of a slot in turn.
+[[nodiscard]] inline std::byte* place_in_slots(shared_connection const& at, std::uint64_t message,
+                                               std::uint32_t slot_subdivision) {
+  std::uint64_t const turn = message / at.window & ((std::uint64_t{1} << slot_subdivision) - 1);
+  return at.slots + message % at.window * at.slot_bytes +
+         turn * part_of_slot(at.slot_bytes, slot_subdivision);
 }
 
 /// The number of times that a slot can be halved so that a part still holds a message of

@@ -45,12 +45,13 @@ struct chunk_run {
 /// - `has_left(connection, m)`: message m and all before it are not read from the sender's buffer
 ///   any more.
 /// - All ranks use buffers for messages of at least `zero_copy_threshold()` bytes and for no
-///   others.
+///   others, over the connections that `sends_messages`. Both ends give the same answer.
 template <class L>
 concept zero_copy_transport =
     transport<L> && requires(L const transport, std::uint32_t connection, std::uint64_t message,
                              chunk_run const& run, bool is) {
       { transport.zero_copy_threshold() } -> std::same_as<std::size_t>;
+      { transport.sends_messages(connection) } -> std::same_as<bool>;
       { transport.send_in_place(connection, run, is) } -> std::same_as<void>;
       { transport.receive_in_place(connection, run, is) } -> std::same_as<void>;
       { transport.has_left(connection, message) } -> std::same_as<bool>;
@@ -98,7 +99,7 @@ void use_buffers_in_place(Transport const transport, tree_task& here, bool reduc
   bool is_output_free = here.is_reduce && here.writes_output && !is_one_place();
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
     auto& end = here.in[k];
-    if (!lands(end, here.is_reduce)) continue;
+    if (!transport.sends_messages(end.connection) || !lands(end, here.is_reduce)) continue;
     auto run = output(end);
     if (!here.is_reduce) {
       end.way = transfer_mode::into_output;
@@ -110,6 +111,7 @@ void use_buffers_in_place(Transport const transport, tree_task& here, bool reduc
   bool const leads_up = here.is_reduce && !here.is_root;
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     auto& end = here.out[k];
+    if (!transport.sends_messages(end.connection)) continue;
     bool const sends_input = end.sender_is_source && (leads_up ? !end.is_partial : !reduces);
     bool const sends_output =
         !leads_up && !sends_input && end.sender_keeps && here.writes_output && !changes_results;

@@ -24,8 +24,8 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// Returns an id of the running host, equal in all processes that see each other under the same
-/// process numbers. Such processes can share memory. The id differs in containers with separate
-/// process numbers (Linux).
+/// process numbers and know the host by the same name. Such processes can share memory. The id
+/// differs in containers with separate process numbers or host names (Linux).
 [[nodiscard]] inline std::uint64_t host_id() {
   detail::hash all;
   std::array<char, 64> text{};
@@ -33,8 +33,10 @@ namespace blink { inline namespace BLINK_ABI {
       std::fopen("/proc/sys/kernel/random/boot_id", "r"), std::fclose);
   if (file && std::fgets(text.data(), text.size(), file.get()))
     all.add(std::string_view(text.data()));
-  auto const bytes = readlink("/proc/self/ns/pid", text.data(), text.size());
-  all.add(std::string_view(text.data(), bytes < 0 ? 0 : static_cast<std::size_t>(bytes)));
+  for (char const* const space : {"/proc/self/ns/pid", "/proc/self/ns/uts"}) {
+    auto const bytes = readlink(space, text.data(), text.size());
+    all.add(std::string_view(text.data(), bytes < 0 ? 0 : static_cast<std::size_t>(bytes)));
+  }
   return all.value();
 }
 

@@ -39,34 +39,30 @@ class slot_transport {
   [[nodiscard]] bool is_aborted() const { return parts_.state->is_aborted(parts_.rank); }
 
   [[nodiscard]] bool has_credit(std::uint32_t connection, std::uint64_t message) const {
-    return message < observe(*connections_[connection].consumed) + connections_[connection].window;
+    return connections_[connection].has_credit(message);
   }
-  /// slot_subdivision: messages use the 2^subdivision parts of a slot in turn, see
-  ///                   `slot_rotation.hpp`
+  /// slot_subdivision: see `place_in_slots`
   [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t message,
                                   std::uint32_t slot_subdivision = 0) const {
-    auto const& at = connections_[connection];
-    std::uint64_t const turn = message / at.window & ((std::uint64_t{1} << slot_subdivision) - 1);
-    return at.slots + message % at.window * at.slot_bytes +
-           turn * part_of_slot(at.slot_bytes, slot_subdivision);
+    return place_in_slots(connections_[connection], message, slot_subdivision);
   }
   void post(std::uint32_t connection, std::uint64_t message, std::size_t) const {
-    publish(*connections_[connection].posted, message + 1);
+    connections_[connection].post(message);
     parts_.state->ring(connections_[connection].receiver);
   }
   [[nodiscard]] bool has_arrived(std::uint32_t connection, std::uint64_t message) const {
-    return message < observe(*connections_[connection].posted);
+    return connections_[connection].has_arrived(message);
   }
   [[nodiscard]] std::byte const* inbox(std::uint32_t connection, std::uint64_t message,
                                        std::uint32_t slot_subdivision = 0) const {
     return outbox(connection, message, slot_subdivision);
   }
   void consume(std::uint32_t connection, std::uint64_t message) const {
-    publish(*connections_[connection].consumed, message + 1);
+    connections_[connection].consume(message);
     parts_.state->ring(connections_[connection].sender);
   }
   [[nodiscard]] bool consumed(std::uint32_t connection, std::uint64_t message) const {
-    return message < observe(*connections_[connection].consumed);
+    return connections_[connection].has_consumed(message);
   }
 
  protected:

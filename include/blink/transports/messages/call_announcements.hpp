@@ -5,6 +5,7 @@
 #include <blink/running/call/call_description.hpp>
 #include <blink/running/call/eager_payload.hpp>
 #include <blink/running/connections/memory_source.hpp>
+#include <blink/transports/messages/host_ranks.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 
 #include <algorithm>
@@ -18,7 +19,8 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// The messages by which ranks announce the calls that they enter. Each rank sends one to each of
-/// its neighbours, with its eager payload.
+/// its neighbours, with its eager payload. Ranks that share memory write it there instead
+/// (`host_ranks`).
 ///
 /// A rank ends a call only when all its neighbours have announced theirs. So a neighbour is at most
 /// one call ahead. The receive for the next call is posted at the latest when a call has been
@@ -40,23 +42,33 @@ class call_announcements {
   /// channel:     carries nothing else, because libraries search all posted receives of a rank
   /// eager_limit: room of a message for the eager payload, in bytes
   /// part:        bytes of each part of a longer message, of at most three parts; 0: no parts
-  call_announcements(Channel& channel, std::size_t eager_limit, std::size_t part)
+  /// here:        the ranks that share memory with this one
+  call_announcements(Channel& channel, std::size_t eager_limit, std::size_t part,
+                     detail::host_ranks& here)
       : channel_(&channel),
+        here_(&here),
         part_(part),
         message_bytes_(aligned(data_of_new + eager_limit) + aligned(sizeof(call_description))),
         peers_(static_cast<std::size_t>(channel.rank_count())) {}
 
-  /// Sets the call that is announced from now on.
+  /// Sets the call that is announced from now on, and announces it to the ranks that share memory.
   ///
   /// connections: the first tag of the schedule
-  void begin(call_record const& record, int connections) {
+  void begin(call_record const& record, int connections, eager_payload const& eager) {
     auto const hash = record.parameters.hash();
     if (hash != mine_.hash) call_id_ = record.call_id();
     mine_ = {hash, connections};
+    if (here_->count() > 0) here_->enter(record, eager, channel_->rank_count());
   }
   /// Announces the call of `begin` to a neighbour.
   void send(int peer, eager_payload const& eager) {
     auto& of = at(peer);
+    if (here_->has(peer)) {
+      of.is_present = false;
+      return;
+    }
+    bool const is_for_peer = eager.data != nullptr && (eager.to < 0 || eager.to == peer);
+    std::size_t const payload = is_for_peer ? eager.count : 0;
     if (of.control.size() == 0) {
       of.control = {memory_source{},
                     of_parts * message_bytes_ + aligned(flag + most_parts * part_)};
@@ -74,13 +86,13 @@ class call_announcements {
     bool const is_reported = known < calls_kept;
     std::size_t const data = is_reported ? data_of_reported : data_of_new;
     to[flag] = static_cast<std::byte>(is_reported ? 1 + known : 0);
-    if (eager.count > 0) std::memcpy(to + data, eager.for_rank(peer), eager.count);
-    std::size_t bytes = data + eager.count - flag;
+    if (payload > 0) std::memcpy(to + data, eager.for_rank(peer), payload);
+    std::size_t bytes = data + payload - flag;
     if (!is_reported) {
       of.reported.add(mine_);
-      heading const head{mine_, eager.count};
+      heading const head{mine_, payload};
       std::memcpy(to + data_of_reported, &head, sizeof(head));
-      std::size_t const end = aligned(data + eager.count);
+      std::size_t const end = aligned(data + payload);
       std::memcpy(to + end, &call_id_, sizeof(call_id_));
       bytes = end + sizeof(call_id_) - flag;
     } else if (goes_in_parts(bytes)) {
@@ -95,6 +107,7 @@ class call_announcements {
   }
   /// Posts the receives for this call and for the next one while the announcement travels.
   void await_next(int peer) {
+    if (here_->has(peer)) return;
     auto& of = at(peer);
     std::size_t const known = place_of(of.heard, mine_);
     std::size_t const eager = known < calls_kept ? of.eager[known] : 0;
@@ -111,8 +124,9 @@ class call_announcements {
   [[nodiscard]] bool is_present(int peer) const {
     return peers_[static_cast<std::size_t>(peer)].is_present;
   }
-  /// True if the message of an absent peer has arrived. If not, prepares later calls meanwhile.
+  /// True if the announcement of an absent peer has arrived. If not, prepares later calls meanwhile.
   [[nodiscard]] bool has_arrived_at(int peer) {
+    if (here_->has(peer)) return here_->has_entered(peer);
     auto& of = at(peer);
     if (of.calls == 0) return false;
     if (channel_->is_done(of.awaited[of.calls % turns])) return true;
@@ -124,6 +138,7 @@ class call_announcements {
   /// Then the peer is present.
   [[nodiscard]] bool is_present_at_once(int peer) {
     auto& of = at(peer);
+    if (here_->has(peer)) return of.is_present = here_->calls_the_same(peer);
     if (of.comes_in_parts) return false;
     std::size_t const known = named_in(letter(of, place_of_received(of)));
     of.is_present = known < calls_kept && of.heard.names[known] == mine_;
@@ -135,6 +150,7 @@ class call_announcements {
   /// Returns: the difference between the peer's call and this one; empty: the peer is present as
   ///          soon as all parts have arrived
   [[nodiscard]] std::string read(int peer, std::uint64_t call) {
+    if (here_->has(peer)) return difference(here_->call_of(peer), peer, call);
     auto& of = at(peer);
     auto const* const from = letter(of, place_of_received(of));
     std::size_t known = named_in(from);
@@ -157,16 +173,13 @@ class call_announcements {
       }
       return {};
     }
-    auto const who = "rank " + std::to_string(channel_->rank());
-    if (called.hash != mine_.hash) {
-      return who + " calls " + call_id_.operation() + ", call " + std::to_string(call) + ", with " +
-             call_id_.difference(of.call_ids[known], peer);
-    }
-    return who + " and rank " + std::to_string(peer) +
+    if (called.hash != mine_.hash) return difference(of.call_ids[known], peer, call);
+    return who() + " and rank " + std::to_string(peer) +
            " prepared their schedules in different orders";
   }
   /// The eager payload of a present neighbour, aligned to `alignment`. Valid until the next call.
   [[nodiscard]] std::byte const* eager_data_of(int peer) const {
+    if (here_->has(peer)) return here_->eager_data_of(peer, channel_->rank());
     auto const& of = peers_[static_cast<std::size_t>(peer)];
     auto const* const from = letter(of, of.comes_in_parts ? of_parts : place_of_received(of));
     return from + (from[flag] == std::byte{0} ? data_of_new : data_of_reported);
@@ -253,6 +266,12 @@ class call_announcements {
     bool is_present = false;
   };
 
+  [[nodiscard]] std::string who() const { return "rank " + std::to_string(channel_->rank()); }
+  [[nodiscard]] std::string difference(call_description const& theirs, int peer,
+                                       std::uint64_t call) const {
+    return who() + " calls " + call_id_.operation() + ", call " + std::to_string(call) + ", with " +
+           call_id_.difference(theirs, peer);
+  }
   [[nodiscard]] peer_state& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
   [[nodiscard]] static constexpr std::size_t aligned(std::size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
@@ -283,6 +302,7 @@ class call_announcements {
   }
 
   Channel* channel_;
+  detail::host_ranks* here_;
   std::size_t part_;
   std::size_t message_bytes_;
   std::vector<peer_state> peers_;

@@ -27,6 +27,8 @@ concept message_request = std::semiregular<R> && requires(R const& request) {
 /// - `name` is the transport's name in tuning tables. `communicator_name` begins the errors of the
 ///   communicator.
 /// - `default_options()` are the options of a communicator that is made without any.
+/// - `host()` is equal on ranks that can share memory: processes of one host, as `host_id()`. 0: the
+///   rank shares none.
 ///
 /// Operations. They neither wait nor throw:
 /// - `send` and `receive` start one message of `bytes` bytes. Its memory belongs to the channel
@@ -46,7 +48,6 @@ concept message_request = std::semiregular<R> && requires(R const& request) {
 /// Collective members, which may wait for peers and may throw `error`:
 /// - `duplicate()` is a channel of the same ranks whose messages are separate.
 /// - `among(members)` is such a channel of some ranks, numbered in that order. Only they call it.
-/// - `ranks_here()` is the number of ranks on this rank's host.
 /// - `eager_bytes()` is the largest message that leaves before a receive is posted, equal on all
 ///   ranks. It is called before any other message of the channel.
 ///
@@ -62,6 +63,7 @@ concept message_channel =
       { known.rank() } -> std::same_as<int>;
       { known.rank_count() } -> std::same_as<int>;
       { known.largest_tag() } -> std::same_as<int>;
+      { known.host() } -> std::same_as<std::uint64_t>;
       { known.is_intact() } -> std::same_as<bool>;
       { known.problem() } -> std::same_as<std::string const&>;
       { channel.send(from, bytes, peer, tag, request) } -> std::same_as<void>;
@@ -72,7 +74,6 @@ concept message_channel =
       { channel.drop_unmatched(tag) } -> std::same_as<void>;
       { channel.duplicate() } -> std::same_as<C>;
       { channel.among(members) } -> std::same_as<C>;
-      { channel.ranks_here() } -> std::same_as<int>;
       { channel.eager_bytes() } -> std::same_as<std::size_t>;
     };
 BLINK_MODELS(!message_channel<int>);

@@ -57,6 +57,10 @@ class arrival_times {
 
 /// One rank's communicator over a message channel, such as `mpi_communicator`.
 ///
+/// Ranks of one host pass data in memory that they share (`communicator_options::shares_memory`),
+/// ranks of different hosts in messages. If all ranks are on one host, the default values among the
+/// options are those of shared memory: slot size and costs.
+///
 /// Several communicators may exist side by side. One thread uses a communicator at a time; a
 /// library may allow fewer threads (`library_channel`). All ranks prepare the same schedules in the
 /// same order. A call along a new schedule prepares it.
@@ -74,7 +78,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   ///
   /// ranks:               the channel, or an argument that its constructor takes, such as an
   ///                      MPI_Comm
-  /// eager_limit:         largest input that is sent to every other rank when a call is announced.
+  /// eager_limit:         among several hosts, the largest input that is sent to every other rank
+  ///                      when a call is announced.
   ///                      That takes one message for each rank instead of two along a tree. The
   ///                      limit holds for two ranks. With n ranks, at most eight, it is divided by
   ///                      n - 1, so that a rank sends no more in all. It is also less than what
@@ -83,8 +88,9 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   ///                      arrive in them, without a copy in a slot
   /// Throws:              precondition_error if the channel refuses the argument;
   ///                      precondition_error on all ranks if an option is out of range on one, or
-  ///                      differs between ranks; collective_error if a peer does not answer; error
-  ///                      if the channel fails.
+  ///                      differs between ranks; resource_error on all ranks if one gets no
+  ///                      memory to share with its host; collective_error if a peer does not
+  ///                      answer; error if the channel fails.
   template <class Ranks>
     requires std::constructible_from<channel_type, Ranks>
   explicit basic_message_communicator(
@@ -94,7 +100,6 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       : options_(options),
         state_(
             new state(channel_type(std::forward<Ranks>(ranks)), eager_limit, zero_copy_threshold)) {
-    agree_on_options(state_->channel, note_tag, options_, eager_limit, zero_copy_threshold);
     begin();
   }
   basic_message_communicator(basic_message_communicator&&) noexcept = default;
@@ -123,6 +128,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   [[nodiscard]] lone_thread group() const { return {}; }
   [[nodiscard]] communicator_options const& options() const { return options_; }
   [[nodiscard]] Transport const& transport() const { return transport_; }
+  /// True if all data crosses in memory that the ranks share.
+  [[nodiscard]] bool all_share_memory() const { return state_->messages.all_share_memory(); }
 
   /// Allocates what calls along a schedule need. The same schedule returns the same object again.
   ///
@@ -135,10 +142,15 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       if (known->prepared.source() == source) return known->prepared;
     }
     validate(source);
-    connection_layout layout = connection_layout_of<Transport>(options_, source);
+    connection_layout layout = connection_layout_of<Transport>(options_, source, any_share_);
     layout.only_rank = rank();
     layout.owner = owner();
     layout.times_share = times_->of(source, layout, options_.costs);
+    if (auto const& here = state_->here; here.count() > 0) {
+      layout.sharing_ranks = here.numbers();
+      layout.ranks_share = here.memory_for(hash(source, layout, options_.costs),
+                                           connection_tables::shared_bytes(source, layout));
+    }
     auto fresh =
         std::make_unique<prepared_connections>(*state_, source, layout, options_.costs, next_tag_);
     int const tags = message_connections<channel_type>::tag_count(fresh->prepared);
@@ -181,17 +193,14 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     auto& messages = state_->messages;
     if (messages.is_aborted()) return status::aborted;
     auto const kind = record.kind();
-    constexpr int most_ranks = 8;  // with eager payloads
-    std::size_t const most = state_->eager_limit_of(kind);
-    bool const goes_by_trees = Transport::is_shaped || rank_count() > most_ranks;
-    bool const can = !goes_by_trees && can_be_eager(record) && most > 0;
+    bool const can = !Transport::is_shaped && can_be_eager(record);
     auto const eager = can ? payload_of(prepared, record, rank()) : eager_payload{};
-    is_eager_ = can && eager.count <= most;
+    is_eager_ = can && state_->takes_eager(kind, eager, options_.eager_payload);
     // A rank that its peers have given up neither ends the call alone nor sends from buffers that
     // no peer will read.
     if (messages.comes_late(options_.waits.deadline)) {
       messages.look_long();
-    } else if (!is_eager_) {
+    } else if (lends_buffers()) {
       messages.look();
     }
     if (messages.has_failed(messages.next_call())) return status::aborted;
@@ -221,7 +230,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     }
     // A peer that gave up waiting for this rank has announced that before it took its buffers back.
     // Data that was read since is invalid.
-    if (!is_eager_) state_->messages.look();
+    if (lends_buffers()) state_->messages.look();
     if (state_->messages.has_failed(state_->messages.call())) return status::aborted;
     return wait.on_progress();
   }
@@ -326,7 +335,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   static constexpr int note_tag = control_messages<channel_type>::note_tag;
 
   basic_message_communicator(basic_message_communicator const& whole, channel_type channel)
-      : options_(whole.options_),
+      : options_(whole.given_options_),
         state_(new state(std::move(channel), whole.state_->eager_limit_of_two,
                          whole.state_->zero_copy_threshold)) {
     begin();
@@ -338,7 +347,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
                          pipeline_costs const& costs, int first_tag)
         : prepared(source, layout, costs),
           connections(its_state.channel, its_state.messages, prepared, first_tag,
-                      its_state.is_one_host) {}
+                      its_state.is_one_host, its_state.here) {}
     prepared_schedule prepared;
     message_connections<channel_type> connections;
   };
@@ -356,12 +365,40 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
 
   void begin() {
-    int const here = state_->channel.ranks_here();
-    state_->is_one_host = here == rank_count();
-    options_ = spinning_no_longer_than_fits(options_, here);
-    times_ = std::make_unique<arrival_times<Transport>>(state_->channel, options_.waits.deadline);
+    given_options_ = options_;
+    auto& channel = state_->channel;
+    auto const hosts = agree_on_options(channel, note_tag, options_, state_->eager_limit_of_two,
+                                        state_->zero_copy_threshold);
+    auto const of_rank = [&](int rank) { return hosts[static_cast<std::size_t>(rank)]; };
+    auto const here = std::count(hosts.begin(), hosts.end(), of_rank(rank()));
+    state_->is_one_host = of_rank(0) != 0 && here == rank_count();
+    if (!Transport::is_shaped && options_.shares_memory) {
+      any_share_ = any_are_equal(hosts);
+      if (any_share_) share_memory(hosts);
+    }
+    options_ = spinning_no_longer_than_fits(options_, static_cast<int>(here));
+    times_ = std::make_unique<arrival_times<Transport>>(channel, options_.waits.deadline);
     state_->messages.listen();
   }
+  [[nodiscard]] static bool any_are_equal(std::vector<std::uint64_t> hosts) {
+    std::erase(hosts, 0);
+    std::sort(hosts.begin(), hosts.end());
+    return std::adjacent_find(hosts.begin(), hosts.end()) != hosts.end();
+  }
+  void share_memory(std::vector<std::uint64_t> const& hosts) {
+    auto const room = state_->is_one_host
+                          ? std::size_t{0}
+                          : state_->eager_limits.back() * static_cast<std::size_t>(rank_count());
+    state_->here = detail::host_ranks(state_->channel, note_tag, hosts, room,
+                                      detail::longest_meeting(options_));
+    if (!state_->is_one_host) return;
+    communicator_options const of_memory;
+    auto const of_channel = channel_type::default_options();
+    if (options_.slot_bytes == of_channel.slot_bytes) options_.slot_bytes = of_memory.slot_bytes;
+    if (options_.costs == of_channel.costs) options_.costs = of_memory.costs;
+  }
+  // True if peers may use buffers of this rank in the present call.
+  [[nodiscard]] bool lends_buffers() const { return !is_eager_ && !all_share_memory(); }
   [[nodiscard]] static bool library_runs() {
     if constexpr (library_channel<channel_type>) {
       return channel_type::runs();
@@ -381,6 +418,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
 
   communicator_options options_;
+  communicator_options given_options_;
+  bool any_share_ = false;  // memory, of all ranks
   bool has_shrunk_ = false;
   bool is_leaving_ = false;
   bool is_eager_ = false;  // in the present call

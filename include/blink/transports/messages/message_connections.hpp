@@ -19,7 +19,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The connections of one rank along one schedule, as messages with credits. The receiver of a
+/// The connections of one rank along one schedule that carry messages, with credits. The receiver of a
 /// connection posts a receive for every slot before the sender may use it. So no message through
 /// slots is unexpected, and memory stays bounded.
 ///
@@ -44,8 +44,10 @@ class message_connections {
 
   /// is_one_host: true if all ranks are on one host, where the library copies sent data when the
   ///              receive is posted
+  /// here:        the ranks that share memory, which each other's calls concern in any schedule
   message_connections(Channel& channel, control_messages<Channel>& messages,
-                      prepared_schedule& prepared, int first_tag, bool is_one_host)
+                      prepared_schedule& prepared, int first_tag, bool is_one_host,
+                      detail::host_ranks const& here)
       : channel_(&channel), messages_(&messages), plan_(&prepared), first_tag_(first_tag) {
     auto const& tables = prepared.tables();
     window_ = tables.layout().window;
@@ -54,11 +56,13 @@ class message_connections {
     batch_ = std::max<std::uint64_t>(1, window_ / 2);
     of_connection_.assign(tables.connection_count(), nullptr);
     auto const [ends, count] = tables.ends(channel.rank());
-    ends_.resize(count);
+    ends_.reserve(count);  // they keep their addresses
     for (std::size_t k = 0; k < count; ++k) {
       auto const& from = ends[k];
+      if (!is_known(from.peer)) neighbours_.push_back(from.peer);
+      if (tables.connections()[from.connection].posted != nullptr) continue;  // it has slots
       auto const& place = tables.places()[from.connection];
-      auto& end = ends_[k];
+      auto& end = ends_.emplace_back();
       end.table = &from;
       end.place = &place;
       end.slots = tables.connections()[from.connection].slots;
@@ -67,7 +71,9 @@ class message_connections {
       end.credits.resize(from.sends ? 1 : 2 * window_);
       if (!from.sends) end.landings.resize(window_);
       of_connection_[from.connection] = &end;
-      if (!is_known(from.peer)) neighbours_.push_back(from.peer);
+    }
+    for (int peer = 0; peer < channel.rank_count(); ++peer) {
+      if (here.has(peer) && peer != channel.rank() && !is_known(peer)) neighbours_.push_back(peer);
     }
     for (auto& end : ends_) {
       for (auto& other : ends_) end.match(other);

@@ -3,11 +3,15 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/running/call/communicator_options.hpp>
+#include <blink/running/call/eager_payload.hpp>
 #include <blink/running/connections/connection.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/slot_rotation.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/zero_copy.hpp>
 #include <blink/transports/messages/control_messages.hpp>
+#include <blink/transports/messages/host_ranks.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 #include <blink/transports/messages/message_connections.hpp>
 
@@ -47,10 +51,21 @@ struct message_state {
         zero_copy_threshold(lent),
         eager_limits{largest_eager_bytes(channel.rank_count(), with_two, lent, 1),
                      largest_eager_bytes(channel.rank_count(), with_two, lent, 2)},
-        messages(channel, control, eager_limits.back(), channel.eager_bytes()) {}
+        messages(channel, control, eager_limits.back(), channel.eager_bytes(), here) {}
 
-  [[nodiscard]] std::size_t eager_limit_of(collective kind) const {
-    return eager_limits[has_reduce_phase(kind) && has_broadcast_phase(kind) ? 1 : 0];
+  /// True if inputs of that size travel with the call. With a payload for each rank, the limit of
+  /// messages is that of one payload.
+  [[nodiscard]] bool takes_eager(collective kind, eager_payload const& eager,
+                                 std::size_t shared_limit) const {
+    constexpr int most_ranks = 8;  // that send messages to all others
+    int const ranks = channel.rank_count();
+    if (messages.all_share_memory()) {
+      auto const limit =
+          std::min(shared_limit / static_cast<std::size_t>(ranks), blink::largest_eager_bytes);
+      return limit > 0 && eager.whole(ranks) <= limit;
+    }
+    auto const limit = eager_limits[has_reduce_phase(kind) && has_broadcast_phase(kind) ? 1 : 0];
+    return ranks <= most_ranks && limit > 0 && eager.count <= limit;
   }
 
   Channel channel;
@@ -58,6 +73,7 @@ struct message_state {
   std::size_t eager_limit_of_two;           // eager limit with two ranks, in bytes
   std::size_t zero_copy_threshold;          // smallest message for zero copy, in bytes
   std::array<std::size_t, 2> eager_limits;  // in bytes, by the steps of the trees: one, two
+  host_ranks here;
   control_messages<Channel> messages;
   bool is_one_host = false;  // of all ranks
   std::atomic<void const*> active_queue = nullptr;
@@ -65,7 +81,8 @@ struct message_state {
 
 }  // namespace detail
 
-/// The transport over a message channel, which copies data through messages.
+/// The transport over a message channel. Data between ranks that share memory crosses in slots
+/// there, all other data in messages.
 template <message_channel Channel>
 class message_transport {
  public:
@@ -73,11 +90,14 @@ class message_transport {
   static constexpr char const* name = Channel::name;  ///< in tuning tables
   static constexpr bool reaches = false;
   static constexpr bool is_shaped = false;
+  static constexpr bool shares_memory = true;  ///< with ranks of its host
 
   message_transport() = default;
   message_transport(detail::message_state<Channel>& state,
                     message_connections<Channel>& connections)
-      : state_(&state), connections_(&connections) {}
+      : state_(&state),
+        connections_(&connections),
+        table_(connections.prepared().tables().connections()) {}
 
   [[nodiscard]] int rank() const { return state_->channel.rank(); }
   [[nodiscard]] int rank_count() const { return state_->channel.rank_count(); }
@@ -88,28 +108,47 @@ class message_transport {
   [[nodiscard]] bool is_aborted() const { return state_->messages.is_aborted(); }
 
   [[nodiscard]] bool has_credit(std::uint32_t connection, std::uint64_t message) const {
-    return connections_->has_credit(connection, message);
+    return sends_messages(connection) ? connections_->has_credit(connection, message)
+                                      : table_[connection].has_credit(message);
   }
-  [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t message) const {
-    return connections_->place(connection, message);
+  /// slot_subdivision: see `place_in_slots`
+  [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t message,
+                                  std::uint32_t slot_subdivision = 0) const {
+    return sends_messages(connection)
+               ? connections_->place(connection, message)
+               : place_in_slots(table_[connection], message, slot_subdivision);
   }
   void post(std::uint32_t connection, std::uint64_t message, std::size_t bytes) const {
-    connections_->post(connection, message, bytes);
+    if (sends_messages(connection)) {
+      connections_->post(connection, message, bytes);
+    } else {
+      table_[connection].post(message);
+    }
   }
   [[nodiscard]] bool has_arrived(std::uint32_t connection, std::uint64_t message) const {
-    return connections_->has_arrived(connection, message);
+    return sends_messages(connection) ? connections_->has_arrived(connection, message)
+                                      : table_[connection].has_arrived(message);
   }
-  [[nodiscard]] std::byte const* inbox(std::uint32_t connection, std::uint64_t message) const {
-    return connections_->place(connection, message);
+  [[nodiscard]] std::byte const* inbox(std::uint32_t connection, std::uint64_t message,
+                                       std::uint32_t slot_subdivision = 0) const {
+    return outbox(connection, message, slot_subdivision);
   }
   void consume(std::uint32_t connection, std::uint64_t message) const {
-    connections_->consume(connection, message);
+    if (sends_messages(connection)) {
+      connections_->consume(connection, message);
+    } else {
+      table_[connection].consume(message);
+    }
   }
   [[nodiscard]] bool consumed(std::uint32_t connection, std::uint64_t message) const {
-    return connections_->consumed(connection, message);
+    return sends_messages(connection) ? connections_->consumed(connection, message)
+                                      : table_[connection].has_consumed(message);
   }
 
   [[nodiscard]] std::size_t zero_copy_threshold() const { return state_->zero_copy_threshold; }
+  [[nodiscard]] bool sends_messages(std::uint32_t connection) const {
+    return table_[connection].posted == nullptr;
+  }
   void send_in_place(std::uint32_t connection, chunk_run const& run, bool lands) const {
     connections_->send_in_place(connection, run, lands);
   }
@@ -122,7 +161,7 @@ class message_transport {
 
  protected:
   [[nodiscard]] shared_connection const& connection_at(std::uint32_t connection) const {
-    return connections_->prepared().tables().connections()[connection];
+    return table_[connection];
   }
   [[nodiscard]] std::uint64_t latency_nanoseconds() const {
     return connections_->prepared().latency_nanoseconds();
@@ -131,6 +170,7 @@ class message_transport {
  private:
   detail::message_state<Channel>* state_ = nullptr;
   message_connections<Channel>* connections_ = nullptr;
+  shared_connection* table_ = nullptr;
 };
 
 }}  // namespace blink::BLINK_ABI

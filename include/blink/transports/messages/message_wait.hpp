@@ -33,7 +33,10 @@ class message_wait {
   [[nodiscard]] status on_idle() {
     if (messages_->is_aborted()) return status::aborted;
     ++idle_;
-    if (idle_ <= options_.spins) return status::ok;  // a test of the library already pauses
+    if (idle_ <= options_.spins) {
+      if (messages_->all_share_memory()) host_wait::pause();  // else a test of the library pauses
+      return status::ok;
+    }
     std::uint64_t const time = now();
     if (idle_ == options_.spins + 1) {
       idle_since_ = time;
