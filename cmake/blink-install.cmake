@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installs the headers and the package files for find_package(blink [COMPONENTS cuda mpi]).
+# Installs the headers and the package files for find_package(blink [COMPONENTS cuda mpi ucx]).
 include(CMakePackageConfigHelpers)
 
 install(TARGETS blink blink_cuda EXPORT blinkTargets
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-foreach(header IN LISTS blink_device_headers blink_mpi_headers)
+foreach(header IN LISTS blink_device_headers blink_mpi_headers blink_ucx_headers)
   file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}/include" "${header}")
   get_filename_component(folder "${name}" DIRECTORY)
   install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${folder}")

@@ -65,8 +65,8 @@ install_packages() {
 build_packages=(g++ cmake ninja-build libboost-dev libboost-graph-dev libeigen3-dev libcli11-dev
   nlohmann-json3-dev libpugixml-dev)
 test_packages=(libgtest-dev python3)
-# Two MPI libraries side by side, for what runs on MPI.
-mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
+# Two MPI libraries side by side, for what runs on MPI, and UCX, which both depend on.
+mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev)
 gate_packages=(clang-19 libclang-rt-19-dev clang-format-19 libbenchmark-dev libgloo-dev doxygen git
   valgrind iproute2 universal-ctags)
 

@@ -3,6 +3,8 @@
 
 // The running side: collectives, reducers, and ranks that are threads. Includes no planner.
 
+#include <blink/core/detail/undefine_macros.hpp>  // first
+
 #include <blink/collectives/all_gather.hpp>
 #include <blink/collectives/all_reduce.hpp>
 #include <blink/collectives/all_to_all.hpp>
@@ -22,3 +24,5 @@
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
 #include <blink/transports/host/threads.hpp>
+
+#include <blink/core/detail/restore_macros.hpp>  // last

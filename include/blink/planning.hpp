@@ -3,6 +3,8 @@
 
 // The planning side in one include: machines in, plans out.
 
+#include <blink/core/detail/undefine_macros.hpp>  // first
+
 #include <blink/planning/check/check_groups.hpp>
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/choose_plan.hpp>
@@ -16,3 +18,5 @@
 #include <blink/topology/machines.hpp>
 #include <blink/topology/readers/read_machine.hpp>
 #include <blink/topology/subset.hpp>
+
+#include <blink/core/detail/restore_macros.hpp>  // last

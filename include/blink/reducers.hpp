@@ -3,6 +3,8 @@
 
 // All reducers. `blink/collectives.hpp` has the arithmetic and bitwise ones.
 
+#include <blink/core/detail/undefine_macros.hpp>  // first
+
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/bitwise.hpp>
@@ -17,3 +19,5 @@
 #include <blink/reducers/small_float.hpp>
 #include <blink/reducers/stochastic_rounding.hpp>
 #include <blink/reducers/top_k.hpp>
+
+#include <blink/core/detail/restore_macros.hpp>  // last

@@ -2,12 +2,13 @@
 // All-reduce among hosts: an MPI library's own beside blink's trees over the same library's
 // messages.
 //
-//   usage: hosts_NAME TUNING_FILE CALLS BYTES…   under the library's launcher
+//   usage: hosts_NAME TUNING_FILE|default CALLS BYTES…   under the library's launcher
+//
+// With "default" the communicator has default options and uses its default table.
 //
 // The first rank prints a line for each size. It has the bytes, the median microseconds of the
 // library and of blink, and the ratio of both.
 #include <blink/collectives.hpp>
-#include <blink/collectives/prepared_tuning.hpp>
 #include <blink/schedule/tuning_file.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
@@ -19,8 +20,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -57,19 +60,25 @@ double measure(int calls, std::vector<float>& input, std::vector<float> const& o
 }
 
 void run(int count, char** texts) {
-  if (count < 4) throw std::runtime_error("usage: TUNING_FILE CALLS BYTES…");
+  if (count < 4) throw std::runtime_error("usage: TUNING_FILE|default CALLS BYTES…");
   int rank = 0;
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int const calls = std::max(1, std::atoi(texts[2]));
-  blink::communicator_options options;
-  options.costs.chunk_seconds = 5e-5;  // a message over TCP, and its credit
-  options.window = 8;
-  options.slot_bytes = 1 << 15;              // the eager limit of libraries over TCP
-  constexpr std::size_t eager_limit = 2048;  // larger inputs take the plan's links
-  blink::mpi_communicator comm(MPI_COMM_WORLD, options, eager_limit);
-  blink::prepared_tuning const algorithms(comm, blink::read_tuning_file(texts[1]));
+  std::optional<blink::mpi_communicator> made;
+  if (std::string_view(texts[1]) == "default") {
+    made.emplace(MPI_COMM_WORLD);
+  } else {
+    blink::communicator_options options;
+    options.costs.chunk_seconds = 5e-5;  // a message over TCP, and its credit
+    options.window = 8;
+    options.slot_bytes = 1 << 15;              // the eager limit of libraries over TCP
+    constexpr std::size_t eager_limit = 2048;  // larger inputs take the plan's links
+    made.emplace(MPI_COMM_WORLD, options, eager_limit);
+    made->use_tuning({blink::read_tuning_file(texts[1])});
+  }
+  auto& comm = *made;
   for (int k = 3; k < count; ++k) {
     std::size_t const elements = std::strtoull(texts[k], nullptr, 10) / sizeof(float);
     std::vector<float> input(elements), output(elements);
@@ -79,7 +88,7 @@ void run(int count, char** texts) {
     });
     std::fill(output.begin(), output.end(), 0.0F);
     double const blinks = measure(calls, input, output, ranks, [&] {
-      blink::all_reduce(comm, algorithms, input.data(), output.data(), elements, blink::sum{});
+      blink::all_reduce(comm, input.data(), output.data(), elements, blink::sum{});
     });
     if (rank == 0) {
       std::printf("%zu %.1f %.1f %.2f\n", elements * sizeof(float), library * 1e6, blinks * 1e6,

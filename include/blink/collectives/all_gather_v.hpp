@@ -45,7 +45,8 @@ class unequal_call {
   unequal_call(std::string const& name, Comm& comm, Source&& trees, collective kind, T const* input,
                T* output, std::vector<block> const& blocks, Reducer const& reduce)
       : all_(name, kind, blocks, comm.rank_count(), sizeof(T)) {
-    auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind, all_.bytes());
+    auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind, all_.bytes(),
+                                        !is_commutative<Reducer>);
     chosen.prepared->expect_carries(kind);
     all_.check_buffers(name, comm.rank(), input, output);
     expect_reachable(comm, input, all_.input_bytes(comm.rank()), to_text(kind), "the input");

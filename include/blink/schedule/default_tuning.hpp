@@ -6,26 +6,72 @@
 #include <blink/core/error.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/flow_schedules.hpp>
+#include <blink/schedule/host_schedules.hpp>
 #include <blink/schedule/tuning_table.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <set>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
+namespace detail {
+
+/// True if there are several hosts, and several ranks on one of them.
+template <class = when_used>
+[[nodiscard]] bool share_hosts(std::vector<std::uint64_t> const& hosts) {
+  std::size_t const count = std::set<std::uint64_t>(hosts.begin(), hosts.end()).size();
+  return count > 1 && count < hosts.size();
+}
+
+/// Algorithms that carry data from host to host once. The first one suits large buffers.
+template <class = when_used>
+[[nodiscard]] std::vector<algorithm> host_algorithms(collective kind, int root,
+                                                     std::vector<std::uint64_t> const& hosts) {
+  switch (kind) {
+    case collective::broadcast:
+    case collective::reduce:
+      return {{"host chain", host_tree_schedule(hosts, root, way_through_hosts::chain)},
+              {"host binomial", host_tree_schedule(hosts, root, way_through_hosts::binomial)}};
+    case collective::all_reduce:
+      return {{"hosts", hosts_schedule(hosts)},
+              {"host binomial", host_tree_schedule(hosts, root, way_through_hosts::binomial)}};
+    case collective::all_gather:
+    case collective::reduce_scatter:
+      return {{"hosts", hosts_schedule(hosts)}};
+    case collective::barrier:
+      return {{"host binomial", host_tree_schedule(hosts, 0, way_through_hosts::binomial)}};
+    default:
+      return {};
+  }
+}
+
+}  // namespace detail
+
 /// Returns algorithms for a collective that need no plan, for `tune` to choose from. They suit
-/// machines where every pair of ranks is joined equally well, as in one memory. The first one suits
-/// large buffers.
+/// machines where every pair of ranks is joined equally well, as in one memory, or every pair of
+/// hosts. The first one suits large buffers.
 ///
 /// root:   of a broadcast, reduce, gather or scatter
+/// hosts:  by rank, a number that is equal for ranks of one host; empty: all are on one host
 /// Throws: precondition_error if `root` is no rank, or for a permute, whose receivers only the
 ///         caller knows.
 template <class = when_used>
-[[nodiscard]] std::vector<algorithm> default_algorithms(collective kind, int rank_count,
-                                                        int root = 0) {
+[[nodiscard]] std::vector<algorithm> default_algorithms(
+    collective kind, int rank_count, int root = 0, std::vector<std::uint64_t> const& hosts = {}) {
   expects(0 <= root && root < rank_count,
           "default_algorithms: the root is no rank, expected 0 <= root < rank_count");
   expects(kind != collective::permute,
           "default_algorithms: a permute has receivers of its own, expected another collective");
+  if (detail::share_hosts(hosts)) {
+    auto result = detail::host_algorithms(kind, root, hosts);
+    auto more = default_algorithms(kind, rank_count, root);
+    result.insert(result.end(), std::make_move_iterator(more.begin()),
+                  std::make_move_iterator(more.end()));
+    return result;
+  }
   switch (kind) {
     case collective::broadcast:
     case collective::reduce: {
@@ -74,6 +120,8 @@ template <class = when_used>
 struct transport_traits {
   bool reaches = false;        ///< ranks read and write each other's buffers
   bool shares_memory = false;  ///< slots lie in memory that both ranks of a connection reach
+  /// by rank, a number that is equal for ranks of one host; empty: all are on one host
+  std::vector<std::uint64_t> hosts{};
 };
 
 /// Returns the table of a communicator whose program measured nothing. It suits every size if every
@@ -89,12 +137,18 @@ template <class = when_used>
   constexpr std::size_t kib = 1024;
   tuning_table result;
   result.collective = kind;
-  result.algorithms = default_algorithms(kind, rank_count, root);
+  result.algorithms = default_algorithms(kind, rank_count, root, over.hosts);
   auto const from = [&](std::size_t bytes, char const* name, std::size_t chunk_bytes = 0) {
     for (std::size_t k = 0; k < result.algorithms.size(); ++k) {
       if (result.algorithms[k].name == name) result.ranges.push_back({bytes, k, chunk_bytes});
     }
   };
+  if (detail::share_hosts(over.hosts)) {
+    bool const has_chain = kind == collective::broadcast || kind == collective::reduce;
+    if (has_chain) from(0, "host binomial");
+    result.ranges.push_back({has_chain ? 256 * kib : 0, 0, 0});
+    return result;
+  }
   switch (kind) {
     case collective::broadcast:
       from(0, rank_count > few ? "binomial" : "flat");

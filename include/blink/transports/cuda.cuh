@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/core/detail/undefine_macros.hpp>  // first
+
 #include <blink/core/config.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/running/walk/packet_walk.hpp>
@@ -75,3 +77,5 @@ class shaped_device_ranks
 };
 
 }}  // namespace blink::BLINK_ABI
+
+#include <blink/core/detail/restore_macros.hpp>  // last

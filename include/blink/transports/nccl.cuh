@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/core/detail/undefine_macros.hpp>  // first
+
 #include <blink/core/config.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
@@ -85,3 +87,5 @@ class nccl_ranks : public basic_nccl_ranks<cuda_devices, nccl_library> {
 };
 
 }}  // namespace blink::BLINK_ABI
+
+#include <blink/core/detail/restore_macros.hpp>  // last

@@ -147,6 +147,7 @@ struct in_place_transport : blink_test::least_transport {
     log_->push_back("ask " + std::to_string(connection) + " " + std::to_string(message));
     return connection == 2 && message < 2;
   }
+  [[nodiscard]] bool sends_messages(std::uint32_t) const { return true; }
   std::size_t zero_copy_threshold() const { return 1; }
   std::byte const* inbox(std::uint32_t, std::uint64_t) const {
     return reinterpret_cast<std::byte const*>(slot_);

@@ -218,8 +218,8 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
         cause.peer == rank ? cause.rank : cause.peer, cause.tree, cause.chunk, cause.disagrees);
   }
 
-  chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root) final {
-    return comm().tuning().choose(comm(), kind, bytes, root);
+  chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root, bool in_order) final {
+    return comm().tuning().choose(comm(), kind, bytes, root, in_order);
   }
 
  private:

@@ -56,9 +56,14 @@ template <communicator Comm, single_schedule Source>
   }
 }
 
+/// Returns the schedule of a call.
+///
+/// in_order: the reducer needs its operands in the order of the ranks; for choosers with a member of
+///           that name
 template <communicator Comm, schedule_source Source>
 [[nodiscard]] chosen_schedule choose_schedule(Comm& comm, Source&& trees, collective kind,
-                                              std::size_t bytes) {
+                                              std::size_t bytes, bool in_order = false) {
+  if constexpr (requires { trees.in_order = in_order; }) trees.in_order = in_order;
   if constexpr (single_schedule<Source>) {
     return {&prepared_from(comm, std::forward<Source>(trees)), 0};
   } else {

@@ -53,12 +53,13 @@ class tuning_tables {
       is_given_ = true;
     }
     using transport_type = typename Comm::transport_type;
-    bool shares = shares_memory<transport_type>;
-    if constexpr (requires { comm.all_share_memory(); }) shares = comm.all_share_memory();
+    transport_traits over{transport_type::reaches, shares_memory<transport_type>};
+    if constexpr (requires { comm.hosts(); }) {
+      over.shares_memory = comm.all_share_memory();
+      over.hosts = comm.hosts();
+    }
     auto const* const given = table_for(given_, ranks, kind, root);
-    auto table = given != nullptr
-                     ? *given
-                     : default_tuning(kind, ranks.count, root, {transport_type::reaches, shares});
+    auto table = given != nullptr ? *given : default_tuning(kind, ranks.count, root, over);
     auto& fresh = *made_.emplace_back(counted<made>::make());
     fresh.table = std::move(table);
     fresh.prepared.assign(fresh.table.algorithms.size(), nullptr);
@@ -110,17 +111,21 @@ class tuning_store {
  public:
   /// Returns the schedule of a call, which it prepares if no call has needed it before.
   ///
+  /// in_order: only one that combines in the order of the ranks, if the table has any
   /// Throws: precondition_error if `root` is no rank, or for a permutation, which has no default;
   ///         input_error if the tables of BLINK_TUNING are wrong; what `prepare` throws.
   template <communicator Comm>
-  [[nodiscard]] chosen_schedule choose(Comm& comm, collective kind, std::size_t bytes, int root) {
+  [[nodiscard]] chosen_schedule choose(Comm& comm, collective kind, std::size_t bytes, int root,
+                                       bool in_order = false) {
     auto const* const latest = latest_[static_cast<std::size_t>(kind)];
     if (latest != nullptr && latest->root == root) {
       auto const& range = range_of(*latest->table, bytes);
       auto* const prepared = latest->prepared[range.algorithm];
-      if (prepared != nullptr) return {prepared, range.chunk_bytes};
+      if (prepared != nullptr && (!in_order || prepared->keeps_order())) {
+        return {prepared, range.chunk_bytes};
+      }
     }
-    return make(comm, kind, bytes, root);
+    return make(comm, kind, bytes, root, in_order);
   }
   template <communicator Comm>
   BLINK_COLD void use(Comm const& comm, std::vector<tuning_table> given) {
@@ -140,14 +145,18 @@ class tuning_store {
  private:
   template <communicator Comm>
   [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
-                                                int root) {
+                                                int root, bool in_order) {
     auto& of = tables<>().tuned(comm, kind, root, is_part_);
     latest_[static_cast<std::size_t>(kind)] = &of;
-    auto const& range = range_of(*of.table, bytes);
-    auto*& prepared = of.prepared[range.algorithm];
-    if (prepared == nullptr) {
-      prepared = &comm.prepare(of.table->algorithms[range.algorithm].source);
+    auto const& algorithms = of.table->algorithms;
+    auto range = range_of(*of.table, bytes);
+    if (in_order && !reduces_in_order(algorithms[range.algorithm].source)) {
+      for (std::size_t other = algorithms.size(); other-- > 0;) {
+        if (reduces_in_order(algorithms[other].source)) range = {0, other, 0};
+      }
     }
+    auto*& prepared = of.prepared[range.algorithm];
+    if (prepared == nullptr) prepared = &comm.prepare(algorithms[range.algorithm].source);
     return {prepared, range.chunk_bytes};
   }
   template <class = when_used>

@@ -23,9 +23,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Returns an id of the running host, equal in all processes that see each other under the same
-/// process numbers and know the host by the same name. Such processes can share memory. The id
-/// differs in containers with separate process numbers or host names (Linux).
+/// Returns an id of the running host, equal in all processes that have the same process numbers and
+/// the same name of the host. Such processes can share memory. The id differs in containers with
+/// separate process numbers or host names (Linux).
 [[nodiscard]] inline std::uint64_t host_id() {
   detail::hash all;
   std::array<char, 64> text{};

@@ -124,7 +124,7 @@ class call_announcements {
   [[nodiscard]] bool is_present(int peer) const {
     return peers_[static_cast<std::size_t>(peer)].is_present;
   }
-  /// True if the announcement of an absent peer has arrived. If not, prepares later calls meanwhile.
+  /// True if the announcement of an absent peer has arrived. If not, prepares later calls.
   [[nodiscard]] bool has_arrived_at(int peer) {
     if (here_->has(peer)) return here_->has_entered(peer);
     auto& of = at(peer);

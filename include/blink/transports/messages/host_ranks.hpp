@@ -27,8 +27,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// announce their calls to each other there, and data between them crosses in its slots. None: all
 /// goes by messages.
 ///
-/// A rank enters a call only when all ranks here have entered the one before, so that two places
-/// for the announcements of each rank suffice. Failures, questions and departures are messages for
+/// A rank enters a call only when all ranks here have entered the one before. So two places for the
+/// announcements of each rank suffice. Failures, questions and departures are messages for
 /// all ranks alike (`control_messages`).
 class host_ranks {
  public:

@@ -27,7 +27,7 @@ concept message_request = std::semiregular<R> && requires(R const& request) {
 /// - `name` is the transport's name in tuning tables. `communicator_name` begins the errors of the
 ///   communicator.
 /// - `default_options()` are the options of a communicator that is made without any.
-/// - `host()` is equal on ranks that can share memory: processes of one host, as `host_id()`. 0: the
+/// - `host()` is equal on ranks that can share memory, such as `host_id()` for processes. 0: the
 ///   rank shares none.
 ///
 /// Operations. They neither wait nor throw:

@@ -58,8 +58,8 @@ class arrival_times {
 /// One rank's communicator over a message channel, such as `mpi_communicator`.
 ///
 /// Ranks of one host pass data in memory that they share (`communicator_options::shares_memory`),
-/// ranks of different hosts in messages. If all ranks are on one host, the default values among the
-/// options are those of shared memory: slot size and costs.
+/// ranks of different hosts in messages. If any ranks share memory, slots that were left at the
+/// default of the channel have the default size of shared memory. If all ranks do, so have costs.
 ///
 /// Several communicators may exist side by side. One thread uses a communicator at a time; a
 /// library may allow fewer threads (`library_channel`). All ranks prepare the same schedules in the
@@ -79,7 +79,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// ranks:               the channel, or an argument that its constructor takes, such as an
   ///                      MPI_Comm
   /// eager_limit:         among several hosts, the largest input that is sent to every other rank
-  ///                      when a call is announced.
+  ///                      when a call is announced; 0: none, also within a host.
   ///                      That takes one message for each rank instead of two along a tree. The
   ///                      limit holds for two ranks. With n ranks, at most eight, it is divided by
   ///                      n - 1, so that a rank sends no more in all. It is also less than what
@@ -130,6 +130,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   [[nodiscard]] Transport const& transport() const { return transport_; }
   /// True if all data crosses in memory that the ranks share.
   [[nodiscard]] bool all_share_memory() const { return state_->messages.all_share_memory(); }
+  /// By rank, a number that is equal for ranks of one host; empty: not known.
+  [[nodiscard]] std::vector<std::uint64_t> const& hosts() const { return hosts_; }
 
   /// Allocates what calls along a schedule need. The same schedule returns the same object again.
   ///
@@ -369,6 +371,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     auto& channel = state_->channel;
     auto const hosts = agree_on_options(channel, note_tag, options_, state_->eager_limit_of_two,
                                         state_->zero_copy_threshold);
+    if (std::find(hosts.begin(), hosts.end(), 0) == hosts.end()) hosts_ = hosts;
     auto const of_rank = [&](int rank) { return hosts[static_cast<std::size_t>(rank)]; };
     auto const here = std::count(hosts.begin(), hosts.end(), of_rank(rank()));
     state_->is_one_host = of_rank(0) != 0 && here == rank_count();
@@ -386,16 +389,28 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     return std::adjacent_find(hosts.begin(), hosts.end()) != hosts.end();
   }
   void share_memory(std::vector<std::uint64_t> const& hosts) {
+    for (auto& limit : state_->eager_limits) limit = std::min(limit, most_between(hosts));
     auto const room = state_->is_one_host
                           ? std::size_t{0}
                           : state_->eager_limits.back() * static_cast<std::size_t>(rank_count());
     state_->here = detail::host_ranks(state_->channel, note_tag, hosts, room,
                                       detail::longest_meeting(options_));
-    if (!state_->is_one_host) return;
     communicator_options const of_memory;
     auto const of_channel = channel_type::default_options();
     if (options_.slot_bytes == of_channel.slot_bytes) options_.slot_bytes = of_memory.slot_bytes;
+    if (!state_->is_one_host) return;
     if (options_.costs == of_channel.costs) options_.costs = of_memory.costs;
+  }
+  // The largest eager payload with which no host sends more than 64 KiB in all. Trees send each
+  // byte to another host once, and eager payloads once for each pair of ranks.
+  [[nodiscard]] static std::size_t most_between(std::vector<std::uint64_t> const& hosts) {
+    constexpr std::size_t most = std::size_t{64} << 10;
+    std::size_t pairs = 1;
+    for (auto const host : hosts) {
+      auto const here = static_cast<std::size_t>(std::count(hosts.begin(), hosts.end(), host));
+      pairs = std::max(pairs, here * (hosts.size() - here));
+    }
+    return most / pairs;
   }
   // True if peers may use buffers of this rank in the present call.
   [[nodiscard]] bool lends_buffers() const { return !is_eager_ && !all_share_memory(); }
@@ -420,6 +435,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   communicator_options options_;
   communicator_options given_options_;
   bool any_share_ = false;  // memory, of all ranks
+  std::vector<std::uint64_t> hosts_;
   bool has_shrunk_ = false;
   bool is_leaving_ = false;
   bool is_eager_ = false;  // in the present call

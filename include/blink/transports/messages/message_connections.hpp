@@ -19,9 +19,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The connections of one rank along one schedule that carry messages, with credits. The receiver of a
-/// connection posts a receive for every slot before the sender may use it. So no message through
-/// slots is unexpected, and memory stays bounded.
+/// The connections of one rank along one schedule that carry messages, with credits. The receiver
+/// of a connection posts a receive for every slot before the sender may use it. So no message
+/// through slots is unexpected, and memory stays bounded.
 ///
 /// With zero copy, messages leave from and arrive in the caller's buffers. They have a separate
 /// tag, because receives into slots wait for messages of later calls. At most a window of them is

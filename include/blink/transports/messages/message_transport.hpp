@@ -60,8 +60,8 @@ struct message_state {
     constexpr int most_ranks = 8;  // that send messages to all others
     int const ranks = channel.rank_count();
     if (messages.all_share_memory()) {
-      auto const limit =
-          std::min(shared_limit / static_cast<std::size_t>(ranks), blink::largest_eager_bytes);
+      auto const limit = std::min({shared_limit / static_cast<std::size_t>(ranks),
+                                   blink::largest_eager_bytes, eager_limit_of_two});
       return limit > 0 && eager.whole(ranks) <= limit;
     }
     auto const limit = eager_limits[has_reduce_phase(kind) && has_broadcast_phase(kind) ? 1 : 0];

@@ -67,7 +67,8 @@ class call_steps {
   /// Throws: collective_error with the cause of the failure.
   virtual void throw_failure(collective kind) = 0;
   /// The schedule that the communicator's tuning selects for a call; see `tuning_store::choose`.
-  virtual chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root) = 0;
+  virtual chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root,
+                                       bool in_order) = 0;
 
  protected:
   call_steps() = default;
@@ -88,9 +89,10 @@ template <communicator Comm>
 struct tuned_source {
   Comm& comm;
   int root = 0;
+  bool in_order = false;  ///< the reducer needs its operands in the order of the ranks
 
   [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes) const {
-    return steps_of(comm).choose_tuned(kind, bytes, root);
+    return steps_of(comm).choose_tuned(kind, bytes, root, in_order);
   }
 };
 
