@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-// Schedules of ranks on several hosts. Each tree has one edge into each host but the root's. So data
-// crosses the network once. Trees that do not know hosts carry it once for each rank.
+// Schedules of ranks on several hosts. Each tree has one edge into each host but the root's. So
+// data crosses the network once. Trees that do not know hosts carry it once for each rank.
 
 namespace blink { inline namespace BLINK_ABI {
 

@@ -83,6 +83,26 @@ class connection_tables {
            connection_places(source).size() * whole_lines(layout.window * sizeof(std::uint64_t));
   }
 
+  /// See `prepared_schedule::share`.
+  template <class = when_used>
+  BLINK_COLD void share(schedule const& source, void* memory) {
+    layout_.ranks_share = memory;
+    memory_parts parts;
+    parts.common.memory = static_cast<std::byte*>(memory);
+    parts.own.memory = own_memory_;
+    share(source, places_, layout_, parts, connections_, &link_free_at_);
+    map_slots(source);
+    for (std::uint32_t number = 0; number < connection_count_; ++number) {
+      auto* const hops = const_cast<route_link*>(connections_[number].route);  // made here
+      for (std::uint32_t hop = 0; hop < connections_[number].route_length; ++hop) {
+        hops[hop].free_at = link_free_at_ + hops[hop].link;
+      }
+    }
+    for (auto const& of_rank : ranks_) {
+      for (std::size_t k = 0; k < of_rank.end_count; ++k) of_rank.ends[k].first = 0;
+    }
+  }
+
   [[nodiscard]] shared_connection* connections() const { return connections_; }
   [[nodiscard]] std::uint32_t connection_count() const { return connection_count_; }
   [[nodiscard]] connection_layout const& layout() const { return layout_; }
@@ -125,6 +145,8 @@ class connection_tables {
   BLINK_COLD void make_connections(schedule const& source);
   template <class = when_used>
   void begin_at_zero(schedule const& source);
+  template <class = when_used>
+  void map_slots(schedule const& source);
   template <class = when_used>
   BLINK_COLD void make_ends(schedule const& source);
   template <class = when_used>
@@ -190,6 +212,7 @@ class connection_tables {
   std::vector<connection_place> places_;
   std::vector<std::vector<tree_ends>> trees_of_;  // by rank, ordered by tree
   std::vector<rank_tables> ranks_;
+  std::byte* own_memory_ = nullptr;        // of connections that carry messages
   std::uint64_t* link_free_at_ = nullptr;  // by physical link
 };
 
@@ -283,12 +306,9 @@ void connection_tables::make_connections(schedule const& source) {
   memory_parts memory;
   memory.common.memory = static_cast<std::byte*>(layout_.ranks_share);
   if (memory.common.memory == nullptr) memory.common.memory = make<std::byte>(sizes.common.used);
-  memory.own.memory = make<std::byte>(sizes.own.used);
+  memory.own.memory = own_memory_ = make<std::byte>(sizes.own.used);
   share(source, places_, layout_, memory, connections_, &link_free_at_);
   if (layout_.ranks_share == nullptr) begin_at_zero(source);
-  // More memory is mapped as calls use it: mapping all of it would take seconds.
-  constexpr std::size_t most_mapped = std::size_t{1} << 28;
-  bool const maps = layout_.shares_memory && shared_bytes(source, layout_) <= most_mapped;
   for (std::size_t number = 0; number < places_.size(); ++number) {
     auto const& place = places_[number];
     auto& connection = connections_[number];
@@ -296,11 +316,6 @@ void connection_tables::make_connections(schedule const& source) {
     connection.receiver = place.to;
     connection.window = layout_.window;
     connection.slot_bytes = layout_.slot_bytes;
-    bool const is_of_rank = has_tables(place.from) || has_tables(place.to);
-    if (maps && is_of_rank && connection.posted != nullptr) {
-      detail::map_now(connection.slots,
-                      connection.slots == nullptr ? 0 : connection.window * connection.slot_bytes);
-    }
     auto const& tree = source.trees[place.tree];
     auto const& routes = place.is_reduce ? tree.reduce_route : tree.broadcast_route;
     auto const child = static_cast<std::size_t>(place.child());
@@ -311,6 +326,20 @@ void connection_tables::make_connections(schedule const& source) {
       double const rate = source.link_bytes_per_second[static_cast<std::size_t>(link)];
       hops[connection.route_length++] = {link, 1e9 / rate, link_free_at_ + link};
     }
+  }
+  map_slots(source);
+}
+
+template <class>
+void connection_tables::map_slots(schedule const& source) {
+  // More memory is mapped as calls use it: mapping all of it would take seconds.
+  constexpr std::size_t most_mapped = std::size_t{1} << 28;
+  if (!layout_.shares_memory || shared_bytes(source, layout_) > most_mapped) return;
+  for (std::size_t number = 0; number < places_.size(); ++number) {
+    auto const& connection = connections_[number];
+    bool const is_of_rank = has_tables(connection.sender) || has_tables(connection.receiver);
+    if (!is_of_rank || connection.posted == nullptr || connection.slots == nullptr) continue;
+    detail::map_now(connection.slots, connection.window * connection.slot_bytes);
   }
 }
 

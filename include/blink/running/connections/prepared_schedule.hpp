@@ -189,6 +189,10 @@ class prepared_schedule {
     }
   }
 
+  /// Uses other memory that the ranks share, all 0 at first, as if no call had been made. Pointers
+  /// to tasks and connections stay valid. Pre: no call of any rank uses the present memory.
+  void share(void* memory) { tables_.share(plan_, memory); }
+
   /// Traffic of each edge so far. Tables for one rank have only that rank's edges, with the times
   /// of one side. Pre: no call is running.
   template <class = when_used>

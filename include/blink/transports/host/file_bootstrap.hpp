@@ -21,8 +21,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// A bootstrap over a folder that all processes reach, such as one of a network file system.
 ///
-/// Each job has an empty folder of its own. It may be removed when all processes have made what they
-/// bootstrap.
+/// Each job has an empty folder of its own. It may be removed when all processes have made what
+/// they bootstrap.
 class file_bootstrap {
  public:
   /// Throws: precondition_error if `process` is none of the processes; input_error if there is no

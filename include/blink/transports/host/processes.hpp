@@ -14,6 +14,7 @@
 #include <blink/running/walk/transport.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/transports/host/process_environment.hpp>
+#include <blink/transports/host/schedule_store.hpp>
 #include <blink/transports/host/shared_memory_communicator.hpp>
 #include <blink/transports/host/shared_segment.hpp>
 #include <blink/transports/host/shared_state.hpp>
@@ -134,7 +135,7 @@ class process_parts final : public failure_detector {
   std::uint64_t key = 0;     // of this communicator in its memory
   std::vector<int> members;  // by rank of this communicator, the rank in the segment
   shared_state state;
-  std::vector<std::unique_ptr<prepared_schedule>> prepared;
+  schedule_store prepared{*memory, key};
 
  private:
   void join(process_parts const& from, rank_selection const& part) {
@@ -208,25 +209,19 @@ class basic_process_communicator : public communicator_base<basic_process_commun
 
   /// Allocates what calls along a schedule need. The same schedule returns the same object again.
   ///
+  /// Memory that ranks share is given back if no call has used the schedule for long, and taken
+  /// again for the next call (`detail::schedule_store`).
+  ///
   /// Time:   O(T V) and the allocation; O(size of the schedules prepared before) if known.
   /// Throws: precondition_error if the schedule is not valid, or is for another number of ranks;
   ///         resource_error if the shared memory is full.
-  prepared_schedule& prepare(schedule const& source) {
-    expect_ranks(source, this->rank_count());
-    for (auto& known : parts_->prepared) {
-      if (known->source() == source) return *known;
-    }
-    validate(source);
-    auto layout = connection_layout_of<Transport>(parts_->options, source);
-    layout.only_rank = this->rank();
-    layout.owner = this->owner();
-    detail::hash key;
-    key.add(parts_->key);
-    key.add(hash(source, layout, parts_->options.costs));
-    layout.ranks_share =
-        parts_->memory->find_or_make(key.value(), connection_tables::shared_bytes(source, layout));
-    return *parts_->prepared.emplace_back(
-        std::make_unique<prepared_schedule>(source, layout, parts_->options.costs, call_memory()));
+  prepared_schedule& prepare(schedule const& source) { return prepare(source, true); }
+  /// Internal: the same for one call, after which nothing refers to the result.
+  prepared_schedule& prepare_for_call(schedule const& source) { return prepare(source, false); }
+
+  [[nodiscard]] status enter(prepared_schedule& prepared, call_record const& record) {
+    parts_->prepared.use(prepared);
+    return shared_memory_communicator<Transport, lone_thread>::enter(prepared, record);
   }
 
   /// Returns the communicator of the ranks that remain after a failure, in their order, with
@@ -284,6 +279,15 @@ class basic_process_communicator : public communicator_base<basic_process_commun
             [](void* owner, void* memory, std::size_t bytes) noexcept {
               static_cast<parts*>(owner)->segment->release(memory, bytes);
             }};
+  }
+  prepared_schedule& prepare(schedule const& source, bool stays) {
+    expect_ranks(source, this->rank_count());
+    if (auto* const known = parts_->prepared.find(source, stays)) return *known;
+    validate(source);
+    auto layout = connection_layout_of<Transport>(parts_->options, source);
+    layout.only_rank = this->rank();
+    layout.owner = this->owner();
+    return parts_->prepared.add(source, layout, parts_->options.costs, call_memory(), stays);
   }
   basic_process_communicator(process_environment const& from, communicator_options options)
       : basic_process_communicator(

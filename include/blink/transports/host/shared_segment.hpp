@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -192,6 +194,35 @@ class shared_segment final : public failure_detector {
     }
   }
 
+  /// The same for memory that is used again once every holder has released it.
+  ///
+  /// Pre: no caller asks for the key after another one has released it.
+  [[nodiscard]] void* hold(std::uint64_t key, std::size_t bytes) {
+    std::size_t const pages = in_class(whole_pages(bytes) / page);
+    void* const memory = find_or_make(key, pages * page);
+    block_of(key, pages * page).holders.fetch_add(1);
+    return memory;
+  }
+  /// Releases memory of `hold`. The last holder returns it to the system.
+  void let_go(std::uint64_t key) {
+    auto const found = find(key, at<segment_head>(0).first_block.load(), 0);
+    if (found == 0) return;
+    auto& block = at<block_head>(found);
+    if (block.holders.fetch_sub(1) != 1) return;
+    block.key.store(no_key);
+    // Its bytes are 0 when they are used again. Without support of the system they stay taken.
+    if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(block.begin.load()), static_cast<off_t>(block.bytes)) != 0) {
+      return;
+    }
+    auto& free = at<segment_head>(0).free_ranges[class_of(block.bytes / page)];
+    std::uint64_t first = free.load(), own = 0;
+    do {
+      block.next_free = first & low_word;
+      own = ((first >> 32) + 1) << 32 | found / alignof(block_head);
+    } while (!free.compare_exchange_weak(first, own));
+  }
+
   /// Allocates memory of this process that peers reach. Its bytes are 0 unless it was released
   /// before.
   ///
@@ -281,15 +312,33 @@ class shared_segment final : public failure_detector {
     std::int32_t rank_count;
     std::atomic<std::uint64_t> used;         // bytes dealt out, from the begin of the file
     std::atomic<std::uint64_t> first_block;  // offset; 0: none
+    // By size class, stacks of blocks whose memory is free: a count of the changes in the upper
+    // word, and in the lower one the offset of the first block, in alignments of a block.
+    std::array<std::atomic<std::uint64_t>, 8 * 32> free_ranges;
   };
   struct alignas(128) block_head {
-    std::uint64_t next;  // offset; 0: none
-    std::uint64_t key;
+    std::uint64_t next;              // offset; 0: none
+    std::atomic<std::uint64_t> key;  // `no_key`: it has been released
     std::uint64_t bytes;
-    std::atomic<std::uint32_t> makers;  // callers that began to take its memory from the system
-    std::atomic<std::uint64_t> begin;   // offset of its memory; 0: not yet, or `refused`
+    std::uint64_t next_free;             // as in `free_ranges`
+    std::atomic<std::uint32_t> holders;  // see `hold`
+    std::atomic<std::uint32_t> makers;   // callers that began to take its memory from the system
+    std::atomic<std::uint64_t> begin;    // offset of its memory; 0: not yet, or `refused`
   };
   static constexpr std::uint64_t refused = 1;
+  static constexpr std::uint64_t no_key = 0, low_word = 0xffffffff;
+
+  // Blocks that are used again have sizes of eight classes between powers of two.
+  [[nodiscard]] static constexpr std::size_t in_class(std::size_t pages) {
+    std::size_t const step = std::bit_floor(pages) < 8 ? 1 : std::bit_floor(pages) / 8;
+    return (pages + step - 1) / step * step;
+  }
+  // Pre: pages == in_class(pages), at least 1.
+  [[nodiscard]] static constexpr std::size_t class_of(std::size_t pages) {
+    auto const power = static_cast<std::size_t>(std::bit_width(pages)) - 1;
+    return 8 * power + (power < 3 ? 0 : (pages >> (power - 3)) & 7) +
+           (power < 3 ? pages - (std::size_t{1} << power) : 0);
+  }
 
   // The head, the process of each rank, the state of the communicator, then blocks.
   [[nodiscard]] static std::size_t state_offset(int rank_count) {
@@ -303,7 +352,7 @@ class shared_segment final : public failure_detector {
   [[nodiscard]] static std::uint64_t version() {
     detail::hash all;
     all.add(BLINK_VERSION_TEXT);
-    all.add(std::uint64_t{sizeof(block_head)});
+    all.add(std::uint64_t{sizeof(segment_head) + sizeof(block_head)});
     all.add(std::uint64_t{shared_state::bytes(1)});
     return all.value();
   }
@@ -375,13 +424,26 @@ class shared_segment final : public failure_detector {
     std::uint64_t none = 0;
     try {
       std::size_t const bytes = whole_pages(std::max(block.bytes, std::uint64_t{1}));
-      std::uint64_t const own = deal(bytes, page);
+      std::uint64_t own = free_range(bytes);
+      if (own == 0) own = deal(bytes, page);
       back(own, bytes);
       block.begin.compare_exchange_strong(none, own);
     } catch (resource_error const&) {
       if (!block.begin.compare_exchange_strong(none, refused) && none != refused) return;
       throw;
     }
+  }
+  // A range of released memory of that size, whose bytes are 0; 0: none.
+  [[nodiscard]] std::uint64_t free_range(std::size_t bytes) {
+    std::size_t const pages = bytes / page;
+    if (pages != in_class(pages)) return 0;
+    auto& free = at<segment_head>(0).free_ranges[class_of(pages)];
+    for (std::uint64_t first = free.load(); (first & low_word) != 0;) {
+      auto const& block = at<block_head>((first & low_word) * alignof(block_head));
+      std::uint64_t const next = ((first >> 32) + 1) << 32 | block.next_free;
+      if (free.compare_exchange_weak(first, next)) return block.begin.load();
+    }
+    return 0;
   }
   [[nodiscard]] std::uint64_t find(std::uint64_t key, std::uint64_t from, std::uint64_t end) const {
     for (std::uint64_t at_block = from; at_block != end; at_block = at<block_head>(at_block).next) {

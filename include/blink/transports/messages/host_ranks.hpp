@@ -105,12 +105,8 @@ class host_ranks {
   /// By rank: its number among them; negative: none. See `connection_layout::sharing_ranks`.
   [[nodiscard]] int const* numbers() const { return numbers_.data(); }
 
-  /// Returns memory that these ranks share, all 0 at first, for equal keys and sizes.
-  ///
-  /// Throws: resource_error if the memory is used up.
-  [[nodiscard]] void* memory_for(std::uint64_t key, std::size_t bytes) const {
-    return segment_->find_or_make(key, bytes);
-  }
+  /// The memory that these ranks share. Pre: count() > 0.
+  [[nodiscard]] shared_segment& segment() const { return *segment_; }
 
   // --- announcements. Pre: count() > 0. ---
 

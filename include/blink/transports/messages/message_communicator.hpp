@@ -20,6 +20,7 @@
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/host/host_wait.hpp>
+#include <blink/transports/host/schedule_store.hpp>
 #include <blink/transports/messages/agree_on_options.hpp>
 #include <blink/transports/messages/control_messages.hpp>
 #include <blink/transports/messages/describe_stall.hpp>
@@ -137,35 +138,9 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   ///
   /// Throws: precondition_error if the schedule is not valid or for another number of ranks;
   ///         precondition_error if the library has ended, or the channel has no more tags.
-  prepared_schedule& prepare(schedule const& source) {
-    expect_running();
-    expect_ranks(source, rank_count());
-    for (auto& known : prepared_) {
-      if (known->prepared.source() == source) return known->prepared;
-    }
-    validate(source);
-    connection_layout layout = connection_layout_of<Transport>(options_, source, any_share_);
-    layout.only_rank = rank();
-    layout.owner = owner();
-    layout.times_share = times_->of(source, layout, options_.costs);
-    if (auto const& here = state_->here; here.count() > 0) {
-      layout.sharing_ranks = here.numbers();
-      layout.ranks_share = here.memory_for(hash(source, layout, options_.costs),
-                                           connection_tables::shared_bytes(source, layout));
-    }
-    auto fresh =
-        std::make_unique<prepared_connections>(*state_, source, layout, options_.costs, next_tag_);
-    int const tags = message_connections<channel_type>::tag_count(fresh->prepared);
-    int const largest = state_->channel.largest_tag();
-    if (tags > largest - next_tag_) {
-      throw precondition_error(detail::communicator_text<channel_type>(
-          std::to_string(prepared_.size()) +
-          " schedules are prepared and the library has tags up to " + std::to_string(largest) +
-          " only"));
-    }
-    next_tag_ += tags;
-    return prepared_.emplace_back(std::move(fresh))->prepared;
-  }
+  prepared_schedule& prepare(schedule const& source) { return prepare(source, true); }
+  /// Internal: the same for one call, after which nothing refers to the result.
+  prepared_schedule& prepare_for_call(schedule const& source) { return prepare(source, false); }
 
   /// The schedule of barriers that name none: a binomial tree.
   [[nodiscard]] prepared_schedule& barrier_schedule() {
@@ -191,6 +166,10 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   [[nodiscard]] status enter(prepared_schedule& prepared, call_record const& record) {
     if constexpr (library_channel<channel_type>) state_->channel.expect_call();
     auto& connections = connections_of(prepared);
+    if (store_) {
+      store_->use(prepared);
+      for (auto const* const gone : store_->dropped()) drop(gone);
+    }
     transport_ = Transport(*state_, connections);
     auto& messages = state_->messages;
     if (messages.is_aborted()) return status::aborted;
@@ -335,6 +314,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
  private:
   using state = detail::message_state<channel_type>;
   static constexpr int note_tag = control_messages<channel_type>::note_tag;
+  static constexpr std::uint64_t key_of_schedules = 3;  // among the blocks of `host_ranks`
 
   basic_message_communicator(basic_message_communicator const& whole, channel_type channel)
       : options_(whole.given_options_),
@@ -345,21 +325,66 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
 
   struct prepared_connections {
-    prepared_connections(state& its_state, schedule const& source, connection_layout const& layout,
-                         pipeline_costs const& costs, int first_tag)
-        : prepared(source, layout, costs),
-          connections(its_state.channel, its_state.messages, prepared, first_tag,
+    prepared_connections(state& its_state, prepared_schedule& its_schedule, int first_tag)
+        : prepared(&its_schedule),
+          connections(its_state.channel, its_state.messages, its_schedule, first_tag,
                       its_state.is_one_host, its_state.here) {}
-    prepared_schedule prepared;
+    std::unique_ptr<prepared_schedule> own;  // unless `store_` owns it
+    prepared_schedule* prepared;
     message_connections<channel_type> connections;
   };
 
+  prepared_schedule& prepare(schedule const& source, bool stays) {
+    expect_running();
+    expect_ranks(source, rank_count());
+    if (store_) {
+      if (auto* const known = store_->find(source, stays)) return *known;
+    }
+    for (auto& known : prepared_) {
+      if (known->own && known->own->source() == source) return *known->own;
+    }
+    validate(source);
+    connection_layout layout = connection_layout_of<Transport>(options_, source, any_share_);
+    layout.only_rank = rank();
+    layout.owner = owner();
+    layout.times_share = times_->of(source, layout, options_.costs);
+    auto const& here = state_->here;
+    if (here.count() > 0) layout.sharing_ranks = here.numbers();
+    if (store_) {
+      auto& fresh = store_->add(source, layout, options_.costs, {}, stays);
+      prepared_.push_back(std::make_unique<prepared_connections>(*state_, fresh, next_tag_));
+      return fresh;
+    }
+    if (here.count() > 0) {
+      layout.ranks_share = here.segment().find_or_make(
+          hash(source, layout, options_.costs), connection_tables::shared_bytes(source, layout));
+    }
+    auto fresh = std::make_unique<prepared_schedule>(source, layout, options_.costs);
+    int const tags = message_connections<channel_type>::tag_count(*fresh);
+    int const largest = state_->channel.largest_tag();
+    if (tags > largest - next_tag_) {
+      throw precondition_error(detail::communicator_text<channel_type>(
+          std::to_string(prepared_.size()) +
+          " schedules are prepared and the library has tags up to " + std::to_string(largest) +
+          " only"));
+    }
+    auto& result =
+        *prepared_.emplace_back(std::make_unique<prepared_connections>(*state_, *fresh, next_tag_));
+    next_tag_ += tags;
+    result.own = std::move(fresh);
+    return *result.own;
+  }
+  // Pre: it is not that of the present call.
+  void drop(prepared_schedule const* prepared) {
+    std::erase_if(prepared_, [&](auto const& known) { return known->prepared == prepared; });
+  }
+
   [[nodiscard]] message_connections<channel_type>& connections_of(
       prepared_schedule const& prepared) {
-    if (current_ == nullptr || &current_->prepared != &prepared) {
+    if (current_ == nullptr || current_->prepared != &prepared) {
       current_ = nullptr;
       for (auto& known : prepared_) {
-        if (&known->prepared == &prepared) current_ = known.get();
+        if (known->prepared == &prepared) current_ = known.get();
       }
       expects(current_ != nullptr, "schedule: prepared by another communicator");
     }
@@ -399,6 +424,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     auto const of_channel = channel_type::default_options();
     if (options_.slot_bytes == of_channel.slot_bytes) options_.slot_bytes = of_memory.slot_bytes;
     if (!state_->is_one_host) return;
+    store_ = std::make_unique<detail::schedule_store>(state_->here.segment(), key_of_schedules);
     if (options_.costs == of_channel.costs) options_.costs = of_memory.costs;
   }
   // The largest eager payload with which no host sends more than 64 KiB in all. Trees send each
@@ -441,6 +467,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   bool is_eager_ = false;  // in the present call
   std::unique_ptr<state> state_;
   std::unique_ptr<arrival_times<Transport>> times_;
+  // Of schedules whose data crosses in shared memory alone; null if any data goes in messages.
+  std::unique_ptr<detail::schedule_store> store_;
   std::vector<std::unique_ptr<prepared_connections>> prepared_;
   prepared_connections* current_ = nullptr;
   prepared_schedule* barrier_schedule_ = nullptr;
