@@ -81,9 +81,8 @@ TEST(host_schedules, keep_the_order_of_ranks_if_hosts_have_consecutive_ranks) {
 
 TEST(host_schedules, of_wrong_arguments_are_refused) {
   EXPECT_ERROR(static_cast<void>(blink::hosts_schedule({})), "no ranks, expected at least one");
-  EXPECT_ERROR(
-      static_cast<void>(blink::host_tree_schedule({1, 1, 2}, 3, way_through_hosts::chain)),
-      "host_tree_schedule");
+  EXPECT_ERROR(static_cast<void>(blink::host_tree_schedule({1, 1, 2}, 3, way_through_hosts::chain)),
+               "host_tree_schedule");
 }
 
 TEST(host_schedules, are_the_default_among_hosts_with_several_ranks_alone) {
