@@ -53,8 +53,8 @@ void run_over(thread_network& network, int ranks, message_options const& with,
     function(comm);
   });
 }
-// Threads map shared memory at addresses of their own, so ThreadSanitizer cannot see that its counters
-// order what messages touch.
+// Threads map shared memory at addresses of their own. So ThreadSanitizer cannot see that its
+// counters order what messages touch.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 inline constexpr bool may_share_memory = false;
