@@ -11,8 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <set>
+#include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -22,7 +21,7 @@ namespace detail {
 /// True if there are several hosts, and several ranks on one of them.
 template <class = when_used>
 [[nodiscard]] bool share_hosts(std::vector<std::uint64_t> const& hosts) {
-  std::size_t const count = std::set<std::uint64_t>(hosts.begin(), hosts.end()).size();
+  std::size_t const count = hosts_of_ranks(hosts).ranks.size();
   return count > 1 && count < hosts.size();
 }
 
@@ -67,9 +66,9 @@ template <class = when_used>
           "default_algorithms: a permute has receivers of its own, expected another collective");
   if (detail::share_hosts(hosts)) {
     auto result = detail::host_algorithms(kind, root, hosts);
-    auto more = default_algorithms(kind, rank_count, root);
-    result.insert(result.end(), std::make_move_iterator(more.begin()),
-                  std::make_move_iterator(more.end()));
+    for (auto& other : default_algorithms(kind, rank_count, root)) {
+      result.push_back(std::move(other));
+    }
     return result;
   }
   switch (kind) {

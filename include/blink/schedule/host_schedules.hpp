@@ -6,10 +6,8 @@
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/schedule.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -26,9 +24,11 @@ struct hosts_of_ranks {
   /// hosts: by rank, a number that is equal for ranks of one host
   template <class = when_used>
   explicit hosts_of_ranks(std::vector<std::uint64_t> const& hosts) {
-    std::map<std::uint64_t, std::size_t> numbers;
+    std::vector<std::uint64_t> known;
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-      auto const host = numbers.emplace(hosts[rank], ranks.size()).first->second;
+      std::size_t host = 0;
+      while (host < known.size() && known[host] != hosts[rank]) ++host;
+      if (host == known.size()) known.push_back(hosts[rank]);
       if (host == ranks.size()) ranks.emplace_back();
       host_of.push_back(host);
       position.push_back(ranks[host].size());
@@ -88,7 +88,8 @@ template <class = when_used>
       all.join_host(parents, host, leader, false);
     }
     auto& tree = result.trees.emplace_back(detail::both_phases(root_rank, std::move(parents)));
-    tree.weight = std::max<std::uint64_t>(1, most / all.ranks[all.host_of[root]].size());
+    auto const weight = most / all.ranks[all.host_of[root]].size();
+    tree.weight = weight == 0 ? 1 : weight;
   }
   return result;
 }

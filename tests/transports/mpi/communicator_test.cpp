@@ -278,6 +278,26 @@ TEST(mpi_communicator, ranks_end_communicators_in_orders_of_their_own) {
   EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
 }
 
+// Destructors alone, as of local variables and of members.
+TEST(mpi_communicator, destructors_in_orders_of_their_own_do_not_wait_for_the_deadline) {
+  auto const started = std::chrono::steady_clock::now();
+  for (int round = 0; round < 3; ++round) {
+    std::optional<blink::mpi_communicator> first(std::in_place, MPI_COMM_WORLD);
+    std::optional<blink::mpi_communicator> second(std::in_place, MPI_COMM_WORLD);
+    std::optional<blink::mpi_communicator> third(std::in_place, MPI_COMM_WORLD);
+    if (first->rank() % 2 == 0) {
+      first.reset();
+      third.reset();
+      second.reset();
+    } else {
+      second.reset();
+      third.reset();
+      first.reset();
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(10));
+}
+
 TEST(mpi_communicator, edges_count_what_they_carried) {
   blink::mpi_communicator comm(MPI_COMM_WORLD, {}, 0);
   auto& prepared = comm.prepare(blink::chain_schedule(comm.rank_count(), 0));

@@ -4,6 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator_options.hpp>
+#include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/messages/gather_over_channel.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 
@@ -19,16 +20,24 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
+/// True if ranks of one host share memory, by the options and by BLINK_SHARED_MEMORY.
+///
+/// Throws: input_error if that variable is neither 0 nor 1.
+[[nodiscard]] inline bool wants_shared_memory(communicator_options const& options) {
+  return environment_flag("BLINK_SHARED_MEMORY", true) && options.shares_memory;
+}
+
 /// Returns the fault in this rank's options, or an empty text. It does not throw, because a rank
 /// with a fault must still take part in the agreement.
 template <message_channel Channel>
 [[nodiscard]] std::string fault_of_options(communicator_options const& options) {
   try {
     validate(options);
+    static_cast<void>(wants_shared_memory(options));
     if (options.team_size == 1) return {};
     return communicator_text<Channel>(
         std::string("team_size above 1, expected 1 because one thread calls ") + Channel::name);
-  } catch (precondition_error const& fault) {
+  } catch (error const& fault) {
     return fault.what();
   }
 }
@@ -69,9 +78,10 @@ template <message_channel Channel>
   auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   auto const fault = detail::fault_of_options<Channel>(options);
   introduction const own{
-      {options.window, options.slot_bytes, options.eager_payload, options.shares_memory ? 1u : 0u,
-       eager_limit, zero_copy_threshold, bits(options.costs.chunk_seconds),
-       bits(options.costs.bytes_per_second), bits(options.costs.latency_seconds)},
+      {options.window, options.slot_bytes, options.eager_payload,
+       fault.empty() && detail::wants_shared_memory(options) ? 1u : 0u, eager_limit,
+       zero_copy_threshold, bits(options.costs.chunk_seconds), bits(options.costs.bytes_per_second),
+       bits(options.costs.latency_seconds)},
       fault.empty() ? 0u : 1u,
       channel.host()};
   auto const all = detail::gather_over_channel(channel, tag, own, detail::longest_meeting(options),

@@ -105,22 +105,39 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
   basic_message_communicator(basic_message_communicator&&) noexcept = default;
   basic_message_communicator& operator=(basic_message_communicator&&) = delete;
-  /// Waits until all ranks have arrived here, at most until the deadline. Communicators end in the
-  /// same order on all ranks, or after `try_end`, and before the library ends.
+  /// Waits until all ranks have arrived here, at most until the deadline. Communicators end before
+  /// the library ends.
+  ///
+  /// If this thread has other communicators, it waits for some milliseconds only. The rest of the
+  /// end then happens when the others are made or end, because ranks may end them in another order.
   ~basic_message_communicator() {
     if (!state_) return;  // it was moved
-    auto const end =
-        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline);
+    auto& all = ends_of_thread();
+    all.end_others();
+    using clock = std::chrono::steady_clock;
+    auto const begun = clock::now();
     bool is_over = false;
-    while (library_runs() && !is_over && std::chrono::steady_clock::now() < end) {
+    while (library_runs() && !is_over &&
+           clock::now() < begun + std::chrono::nanoseconds(options_.waits.deadline)) {
       is_over = try_end();
-      if (!is_over) std::this_thread::yield();
+      if (is_over) break;
+      if (all.others() > 1 && clock::now() > begun + all.patience) {
+        all.leaving.push_back(std::make_unique<basic_message_communicator>(std::move(*this)));
+        return;
+      }
+      all.advance_others();
+      std::this_thread::yield();
     }
     if (is_over && state_->channel.is_intact() && state_->control.is_intact()) {
       for (auto& known : prepared_) known->connections.close();
       state_->messages.close();
     } else {
       abandon();
+    }
+    --all.living;
+    while (all.others() <= 0 && !all.leaving.empty()) {
+      auto const last = std::move(all.leaving.back());
+      all.leaving.pop_back();
     }
   }
 
@@ -334,6 +351,33 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     message_connections<channel_type> connections;
   };
 
+  /// The communicators of a thread, and those of them whose end waits for other ranks.
+  struct ends {
+    static constexpr std::chrono::milliseconds patience{10};
+    std::ptrdiff_t living = 0;  // including those that are leaving
+    std::vector<std::unique_ptr<basic_message_communicator>> leaving;
+
+    /// Those that have not begun to leave. Negative if they were made by another thread.
+    [[nodiscard]] std::ptrdiff_t others() const {
+      return living - static_cast<std::ptrdiff_t>(leaving.size());
+    }
+    void advance_others() {
+      for (auto& one : leaving) static_cast<void>(one->try_end());
+    }
+    /// Ends those whose ranks have all left.
+    void end_others() {
+      for (std::size_t k = leaving.size(); k-- > 0;) {
+        if (k >= leaving.size() || !leaving[k]->try_end()) continue;
+        auto const one = std::move(leaving[k]);
+        leaving.erase(leaving.begin() + static_cast<std::ptrdiff_t>(k));
+      }
+    }
+  };
+  [[nodiscard]] static ends& ends_of_thread() {
+    static thread_local ends all;
+    return all;
+  }
+
   prepared_schedule& prepare(schedule const& source, bool stays) {
     expect_running();
     expect_ranks(source, rank_count());
@@ -400,13 +444,15 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     auto const of_rank = [&](int rank) { return hosts[static_cast<std::size_t>(rank)]; };
     auto const here = std::count(hosts.begin(), hosts.end(), of_rank(rank()));
     state_->is_one_host = of_rank(0) != 0 && here == rank_count();
-    if (!Transport::is_shaped && options_.shares_memory) {
+    if (!Transport::is_shaped && detail::wants_shared_memory(options_)) {
       any_share_ = any_are_equal(hosts);
       if (any_share_) share_memory(hosts);
     }
     options_ = spinning_no_longer_than_fits(options_, static_cast<int>(here));
     times_ = std::make_unique<arrival_times<Transport>>(channel, options_.waits.deadline);
     state_->messages.listen();
+    ends_of_thread().end_others();
+    ++ends_of_thread().living;
   }
   [[nodiscard]] static bool any_are_equal(std::vector<std::uint64_t> hosts) {
     std::erase(hosts, 0);

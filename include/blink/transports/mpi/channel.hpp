@@ -5,7 +5,6 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/transports/host/host_rendezvous.hpp>
-#include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 
 #include <array>
@@ -103,8 +102,7 @@ class mpi_channel {
   /// Duplicates the communicator. Collective over `of_user`.
   ///
   /// Throws: precondition_error if MPI is not initialised, `of_user` is no intracommunicator, or
-  ///         only another thread may call MPI; input_error if BLINK_SHARED_MEMORY is neither 0 nor
-  ///         1; error if the MPI library fails.
+  ///         only another thread may call MPI; error if the MPI library fails.
   explicit mpi_channel(MPI_Comm of_user) {
     expect_usable(of_user);
     begin(MPI_Comm_dup(of_user, &comm_), "MPI_Comm_dup: ");
@@ -134,7 +132,6 @@ class mpi_channel {
         rank_count_(other.rank_count_),
         largest_tag_(other.largest_tag_),
         only_thread_(other.only_thread_),
-        host_(other.host_),
         problem_(std::move(other.problem_)) {}
   mpi_channel& operator=(mpi_channel&&) = delete;
   ~mpi_channel() {
@@ -180,8 +177,7 @@ class mpi_channel {
             "with MPI_THREAD_MULTIPLE");
   }
 
-  /// The id of this host; 0 if BLINK_SHARED_MEMORY is 0.
-  [[nodiscard]] std::uint64_t host() const { return host_; }
+  [[nodiscard]] static std::uint64_t host() { return host_id(); }
   [[nodiscard]] std::size_t eager_bytes();
 
   void send(void const* data, std::size_t bytes, int peer, int tag, request& operation) {
@@ -253,10 +249,6 @@ class mpi_channel {
     expects(is_inter == 0,
             "mpi_communicator: an intercommunicator, expected a communicator of one group");
     if (takes_main_thread_alone()) expect_main_thread();
-    static_cast<void>(shares_memory());
-  }
-  [[nodiscard]] static bool shares_memory() {
-    return detail::environment_flag("BLINK_SHARED_MEMORY", true);
   }
 
   void begin(int code, char const* what) {
@@ -269,7 +261,6 @@ class mpi_channel {
     MPI_Comm_get_attr(comm_, MPI_TAG_UB, &value, &is_set);
     if (is_set != 0) largest_tag_ = *static_cast<int*>(value);
     if (takes_main_thread_alone()) only_thread_ = std::this_thread::get_id();
-    host_ = shares_memory() ? host_id() : 0;
     end_of_mpi::watch();
   }
   void note(int code, char const* what, int peer) {
@@ -282,7 +273,6 @@ class mpi_channel {
   int rank_count_ = 1;
   int largest_tag_ = 32767;      // the standard guarantees at least this
   std::thread::id only_thread_;  // the only thread that may call MPI; none: any thread may
-  std::uint64_t host_ = 0;
   std::string problem_;
 };
 

@@ -5,7 +5,6 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/transports/host/host_rendezvous.hpp>
-#include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 #include <blink/transports/ucx/ucx_network.hpp>
 
@@ -55,12 +54,11 @@ class ucx_channel {
   /// A channel of all processes of a bootstrap, such as `file_bootstrap` or `mpi_bootstrap`, which
   /// exchanges the addresses and is not used afterwards. Collective.
   ///
-  /// Throws: precondition_error for more than 65536 processes; input_error if BLINK_SHARED_MEMORY
-  ///         is neither 0 nor 1; resource_error if UCX refuses; what the bootstrap throws.
+  /// Throws: precondition_error for more than 65536 processes; resource_error if UCX refuses; what
+  ///         the bootstrap throws.
   template <process_bootstrap Bootstrap>
   explicit ucx_channel(Bootstrap& all)
-      : host_(detail::environment_flag("BLINK_SHARED_MEMORY", true) ? host_id() : 0),
-        network_(std::make_shared<detail::ucx_network>(all)),
+      : network_(std::make_shared<detail::ucx_network>(all)),
         members_(static_cast<std::size_t>(network_->process_count())),
         rank_(network_->process()) {
     std::iota(members_.begin(), members_.end(), 0);
@@ -88,7 +86,7 @@ class ucx_channel {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int rank_count() const { return static_cast<int>(members_.size()); }
   [[nodiscard]] int largest_tag() const { return number_tag - 1; }
-  [[nodiscard]] std::uint64_t host() const { return host_; }
+  [[nodiscard]] static std::uint64_t host() { return host_id(); }
   [[nodiscard]] std::size_t eager_bytes() const { return eager; }
   [[nodiscard]] bool is_intact() const { return problem_.empty(); }
   /// The error that broke the channel.
@@ -227,7 +225,6 @@ class ucx_channel {
     return number;
   }
 
-  std::uint64_t host_;
   std::shared_ptr<detail::ucx_network> network_;
   std::vector<int> members_;  // by rank of this channel, the process
   int rank_;

@@ -47,6 +47,11 @@ class ucx_network {
       auto const* const first = everybodys.data() + peer * most;
       peers_[peer].address.assign(first, first + lengths[peer]);
     }
+    // While all are alive: to connect to a dead host takes long.
+    constexpr int few = 64;
+    for (int peer = 0; process_count() <= few && peer < process_count(); ++peer) {
+      if (peer != process_) static_cast<void>(endpoint_to(peer));
+    }
   }
   ucx_network(ucx_network const&) = delete;
   ucx_network& operator=(ucx_network const&) = delete;
@@ -60,7 +65,8 @@ class ucx_network {
   [[nodiscard]] int process_count() const { return static_cast<int>(peers_.size()); }
   [[nodiscard]] ucp_worker_h worker() const { return worker_; }
 
-  /// Returns the endpoint to a process, which is made at the first call; null if it is lost.
+  /// Returns the endpoint to a process, which is made at the first call among many processes; null
+  /// if the process is lost.
   [[nodiscard]] ucp_ep_h endpoint_to(int process) {
     auto& to = at(process);
     if (to.endpoint != nullptr || to.is_lost) return to.endpoint;
@@ -117,17 +123,16 @@ class ucx_network {
                          ucs_status_string(status));
   }
 
-  /// Settings that failures need: with them the death of a process is noticed, and a connection to
-  /// a dead host does not block. UCX's own shared memory is left out, because there the death of a
-  /// process takes long to notice, and ranks of one host have theirs. A variable that the program
-  /// has set stays. Transports read only the environment.
+  /// Settings that failures need: with them the death of a process or a host is noticed. UCX's own
+  /// shared memory is left out, because there the death of a process takes long to notice, and ranks
+  /// of one host have theirs. A variable that the program has set stays. Transports read only the
+  /// environment.
   static void set_environment() {
     struct setting {
       char const* name;
       char const* value;
     };
     for (auto const& one : {setting{"UCX_TLS", "^sm"},
-                            {"UCX_TCP_CONN_NB", "y"},
                             {"UCX_KEEPALIVE_INTERVAL", "inf"},
                             {"UCX_TCP_KEEPIDLE", "2s"},
                             {"UCX_TCP_KEEPINTVL", "1s"},
