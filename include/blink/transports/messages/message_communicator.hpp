@@ -121,7 +121,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
            clock::now() < begun + std::chrono::nanoseconds(options_.waits.deadline)) {
       is_over = try_end();
       if (is_over) break;
-      if (all.others() > 1 && clock::now() > begun + all.patience) {
+      if (all.others() > 1 && clock::now() > begun + all.longest_wait) {
         all.leaving.push_back(std::make_unique<basic_message_communicator>(std::move(*this)));
         return;
       }
@@ -353,7 +353,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
 
   /// The communicators of a thread, and those of them whose end waits for other ranks.
   struct ends {
-    static constexpr std::chrono::milliseconds patience{10};
+    static constexpr std::chrono::milliseconds longest_wait{10};
     std::ptrdiff_t living = 0;  // including those that are leaving
     std::vector<std::unique_ptr<basic_message_communicator>> leaving;
 

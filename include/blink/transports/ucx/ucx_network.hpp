@@ -124,9 +124,9 @@ class ucx_network {
   }
 
   /// Settings that failures need: with them the death of a process or a host is noticed. UCX's own
-  /// shared memory is left out, because there the death of a process takes long to notice, and ranks
-  /// of one host have theirs. A variable that the program has set stays. Transports read only the
-  /// environment.
+  /// shared memory is left out, because there the death of a process takes long to notice, and
+  /// ranks of one host have theirs. A variable that the program has set stays. Transports read
+  /// only the environment.
   static void set_environment() {
     struct setting {
       char const* name;
