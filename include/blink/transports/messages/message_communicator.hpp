@@ -38,6 +38,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -108,11 +109,13 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// Waits until all ranks have arrived here, at most until the deadline. Communicators end before
   /// the library ends.
   ///
-  /// If this thread has other communicators, it waits for some milliseconds only. The rest of the
-  /// end then happens when the others are made or end, because ranks may end them in another order.
+  /// If the thread that made it has made others, it waits for some milliseconds only. The rest of
+  /// the end then happens when the others are made or end, because ranks may end them in another
+  /// order.
   ~basic_message_communicator() {
     if (!state_) return;  // it was moved
-    auto& all = ends_of_thread();
+    auto const ends_of_maker = ends_;
+    auto& all = *ends_of_maker;
     all.end_others();
     using clock = std::chrono::steady_clock;
     auto const begun = clock::now();
@@ -121,10 +124,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
            clock::now() < begun + std::chrono::nanoseconds(options_.waits.deadline)) {
       is_over = try_end();
       if (is_over) break;
-      if (all.others() > 1 && clock::now() > begun + all.longest_wait) {
-        all.leaving.push_back(std::make_unique<basic_message_communicator>(std::move(*this)));
-        return;
-      }
+      if (clock::now() > begun + all.longest_wait && all.takes(*this)) return;
       all.advance_others();
       std::this_thread::yield();
     }
@@ -134,11 +134,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     } else {
       abandon();
     }
-    --all.living;
-    while (all.others() <= 0 && !all.leaving.empty()) {
-      auto const last = std::move(all.leaving.back());
-      all.leaving.pop_back();
-    }
+    all.leave();
   }
 
   [[nodiscard]] int rank() const { return state_->channel.rank(); }
@@ -351,30 +347,64 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     message_connections<channel_type> connections;
   };
 
-  /// The communicators of a thread, and those of them whose end waits for other ranks.
-  struct ends {
+  /// The communicators that a thread has made, and those of them whose end waits for other ranks.
+  /// Other threads may end them.
+  class ends {
+   public:
     static constexpr std::chrono::milliseconds longest_wait{10};
-    std::ptrdiff_t living = 0;  // including those that are leaving
-    std::vector<std::unique_ptr<basic_message_communicator>> leaving;
 
-    /// Those that have not begun to leave. Negative if they were made by another thread.
-    [[nodiscard]] std::ptrdiff_t others() const {
-      return living - static_cast<std::ptrdiff_t>(leaving.size());
+    void enter() {
+      end_others();
+      std::lock_guard const lock(access_);
+      ++living_;
+    }
+    /// Takes a communicator whose ranks have not all left, if there are others that will end.
+    [[nodiscard]] bool takes(basic_message_communicator& one) {
+      std::lock_guard const lock(access_);
+      if (living_ - leaving_.size() < 2) return false;
+      leaving_.push_back(std::make_unique<basic_message_communicator>(std::move(one)));
+      return true;
     }
     void advance_others() {
-      for (auto& one : leaving) static_cast<void>(one->try_end());
+      std::lock_guard const lock(access_);
+      for (auto& one : leaving_) static_cast<void>(one->try_end());
     }
     /// Ends those whose ranks have all left.
     void end_others() {
-      for (std::size_t k = leaving.size(); k-- > 0;) {
-        if (k >= leaving.size() || !leaving[k]->try_end()) continue;
-        auto const one = std::move(leaving[k]);
-        leaving.erase(leaving.begin() + static_cast<std::ptrdiff_t>(k));
+      while (auto const one = next([](auto& other) { return other.try_end(); })) {
       }
     }
+    /// Called at the end of each. The last one ends those that still wait.
+    void leave() {
+      {
+        std::lock_guard const lock(access_);
+        --living_;
+        if (living_ > leaving_.size()) return;
+      }
+      while (auto const one = next([](auto&) { return true; })) {
+      }
+    }
+
+   private:
+    // Removes one that `is_chosen`; null: none.
+    template <class Choice>
+    [[nodiscard]] std::unique_ptr<basic_message_communicator> next(Choice const& is_chosen) {
+      std::lock_guard const lock(access_);
+      for (auto& one : leaving_) {
+        if (!is_chosen(*one)) continue;
+        auto result = std::exchange(one, nullptr);
+        std::erase(leaving_, nullptr);
+        return result;
+      }
+      return nullptr;
+    }
+
+    std::mutex access_;
+    std::size_t living_ = 0;  // including those that are leaving
+    std::vector<std::unique_ptr<basic_message_communicator>> leaving_;
   };
-  [[nodiscard]] static ends& ends_of_thread() {
-    static thread_local ends all;
+  [[nodiscard]] static std::shared_ptr<ends> const& ends_of_thread() {
+    static thread_local auto const all = std::make_shared<ends>();
     return all;
   }
 
@@ -451,8 +481,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     options_ = spinning_no_longer_than_fits(options_, static_cast<int>(here));
     times_ = std::make_unique<arrival_times<Transport>>(channel, options_.waits.deadline);
     state_->messages.listen();
-    ends_of_thread().end_others();
-    ++ends_of_thread().living;
+    ends_ = ends_of_thread();
+    ends_->enter();
   }
   [[nodiscard]] static bool any_are_equal(std::vector<std::uint64_t> hosts) {
     std::erase(hosts, 0);
@@ -506,6 +536,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
 
   communicator_options options_;
   communicator_options given_options_;
+  std::shared_ptr<ends> ends_;
   bool any_share_ = false;  // memory, of all ranks
   std::vector<std::uint64_t> hosts_;
   bool has_shrunk_ = false;
