@@ -14,7 +14,7 @@
 //
 // This file has the calls that reduce or only wait; copies.cpp has those that copy.
 //
-//   BLINK_SHARED_MEMORY=0      ranks of one host do not share memory, but send MPI messages.
+//   BLINK_SHARED_MEMORY=0    Ranks of one host do not share memory, but send MPI messages.
 //   BLINK_PMPI_LEAST=BYTES   Shorter messages go to the MPI library; 0 if unset.
 //   BLINK_PMPI_REPORT=1      At the end, rank 0 reports how many calls took which path.
 //   BLINK_DEADLINE=SECONDS   A call that waits this long fails. If unset, calls wait without end.

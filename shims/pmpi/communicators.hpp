@@ -96,7 +96,7 @@ class attached {
  public:
   explicit attached(agreement const& agreed) : agreed_(agreed) {}
   void begin(MPI_Comm comm, bool shares_memory) {
-    auto options = options_wanted(blink::mpi_options());
+    auto options = options_wanted(blink::message_options());
     options.shares_memory = shares_memory;
     me_ = std::make_unique<blink::mpi_communicator>(comm, options);
   }

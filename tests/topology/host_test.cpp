@@ -2,10 +2,10 @@
 #include <blink/topology/host.hpp>
 #include <blink/topology/subset.hpp>
 
+#include "support/fresh_folder.hpp"
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -18,25 +18,16 @@ namespace blink::host_test { namespace {
 /// A folder like that of Linux, with one subfolder for each NUMA node.
 class system_folder {
  public:
-  system_folder() : path_(std::filesystem::temp_directory_path() / unique_name()) {}
-  ~system_folder() { std::filesystem::remove_all(path_); }
-  system_folder(system_folder const&) = delete;
-  system_folder& operator=(system_folder const&) = delete;
-
   void add(std::string const& name, std::string const& cores, std::string const& distance) const {
-    std::filesystem::create_directories(path_ / name);
-    std::ofstream(path_ / name / "cpulist") << cores << "\n";
-    std::ofstream(path_ / name / "distance") << distance << "\n";
+    std::filesystem::path const node = std::filesystem::path(path()) / name;
+    std::filesystem::create_directories(node);
+    std::ofstream(node / "cpulist") << cores << "\n";
+    std::ofstream(node / "distance") << distance << "\n";
   }
-  [[nodiscard]] std::string path() const { return path_.string(); }
+  [[nodiscard]] std::string const& path() const { return folder_.name(); }
 
  private:
-  static std::string unique_name() {
-    auto const* test = testing::UnitTest::GetInstance()->current_test_info();
-    auto const ticks = std::chrono::steady_clock::now().time_since_epoch().count();
-    return std::string("blink_") + test->name() + "_" + std::to_string(ticks);
-  }
-  std::filesystem::path path_;
+  blink_test::fresh_folder folder_;
 };
 
 host_options with_rate(rational rate, std::string folder) {

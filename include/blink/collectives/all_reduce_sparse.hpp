@@ -249,15 +249,15 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
 /// Both forms along the schedule that the communicator's tuning selects for the whole buffer.
 template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, block_mask& mask, Reducer const& reduce = {}) {
-  auto const chosen = detail::tuned_source<Comm>{comm, 0, !is_commutative<Reducer>}.choose(
-      collective::all_reduce, mask.count() * sizeof(T));
+  auto const chosen = detail::tuned_source<Comm>{comm}.choose(
+      collective::all_reduce, mask.count() * sizeof(T), !is_commutative<Reducer>);
   return all_reduce_sparse(comm, *chosen.prepared, data, mask, reduce);
 }
 template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, std::size_t count, std::size_t block_elements,
                                 Reducer const& reduce = {}) {
-  auto const chosen = detail::tuned_source<Comm>{comm, 0, !is_commutative<Reducer>}.choose(
-      collective::all_reduce, count * sizeof(T));
+  auto const chosen = detail::tuned_source<Comm>{comm}.choose(
+      collective::all_reduce, count * sizeof(T), !is_commutative<Reducer>);
   return all_reduce_sparse(comm, *chosen.prepared, data, count, block_elements, reduce);
 }
 

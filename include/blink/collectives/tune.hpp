@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -166,9 +165,7 @@ template <communicator Comm>
     int root = 0) {
   std::vector<tuning_table> result;
   for (auto const kind : kinds) {
-    std::vector<std::uint64_t> hosts;
-    if constexpr (requires { comm.hosts(); }) hosts = comm.hosts();
-    auto algorithms = default_algorithms(kind, comm.rank_count(), root, hosts);
+    auto algorithms = default_algorithms(kind, comm.rank_count(), root, detail::hosts_of(comm));
     auto& table = result.emplace_back(tune(comm, kind, std::move(algorithms), options).table);
     table.transport = detail::name_of_transport<typename Comm::transport_type>();
   }

@@ -83,7 +83,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
 /// The error on rank 1 if it makes a call of `count` elements after its peers have given up and
 /// moved on.
 std::string what_a_late_rank_hears(std::size_t count) {
-  blink::communicator_options options = blink::mpi_options();
+  blink::communicator_options options = blink::message_options();
   options.waits.deadline = deadline;
   communicator comm(MPI_COMM_WORLD, options);
   auto const star = blink::star_schedule(comm.rank_count());

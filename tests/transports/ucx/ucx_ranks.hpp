@@ -6,35 +6,19 @@
 #include <blink/transports/host/file_bootstrap.hpp>
 #include <blink/transports/ucx/ucx_communicator.hpp>
 
+#include "support/fresh_folder.hpp"
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace blink_test {
-
-/// An empty folder, removed at the end.
-class fresh_folder {
- public:
-  fresh_folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "blink-ucx-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder";
-    name_ = name;
-  }
-  fresh_folder(fresh_folder const&) = delete;
-  fresh_folder& operator=(fresh_folder const&) = delete;
-  ~fresh_folder() { std::filesystem::remove_all(name_); }
-  [[nodiscard]] std::string const& name() const { return name_; }
-
- private:
-  std::string name_;
-};
 
 /// Runs `function(bootstrap)` on a thread for each rank. Exceptions are failures.
 template <class Function>

@@ -76,7 +76,7 @@ TEST(ucx_cases, are_exact) {
 TEST(ucx_communicator, every_collective_runs_without_a_schedule) {
   for (bool const shares_memory : {false, true}) {
     run_ucx_threads(3, [&](blink::file_bootstrap& all) {
-      auto options = blink::ucx_options();
+      auto options = blink::message_options();
       options.shares_memory = shares_memory;
       ucx_communicator comm(all, options);
       for (std::size_t const count : {0U, 1U, 700U, 20'000U, 3'000'000U}) {

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -143,6 +144,36 @@ template <communicator Comm>
     return comm.shared_place(data);
   } else {
     return data;
+  }
+}
+
+}  // namespace detail
+
+/// A communicator that knows where its ranks are:
+/// - `hosts()` has a number for each rank, by rank, which is equal for ranks of one host.
+/// - `all_share_memory()` is true if all data crosses in memory that the ranks share.
+template <class S>
+concept host_aware_communicator = communicator<S> && requires(S const& comm) {
+  { comm.hosts() } -> std::convertible_to<std::vector<std::uint64_t>>;
+  { comm.all_share_memory() } -> std::same_as<bool>;
+};
+
+/// A communicator that forgets schedules. `prepare_for_call(schedule)` prepares one for the next
+/// call; afterwards the result may be destroyed.
+template <class S>
+concept forgetting_communicator = communicator<S> && requires(S& comm, schedule const& source) {
+  { comm.prepare_for_call(source) } -> std::same_as<prepared_schedule&>;
+};
+
+namespace detail {
+
+/// The hosts of a communicator's ranks, by rank; empty: not known, or one.
+template <communicator Comm>
+[[nodiscard]] std::vector<std::uint64_t> hosts_of([[maybe_unused]] Comm const& comm) {
+  if constexpr (host_aware_communicator<Comm>) {
+    return comm.hosts();
+  } else {
+    return {};
   }
 }
 

@@ -46,33 +46,33 @@ concept schedule_source = single_schedule<S> || schedule_chooser<std::remove_ref
 
 namespace detail {
 
+/// The way in which a call uses its schedule.
+struct schedule_use {
+  bool in_order = false;     ///< the reducer needs its operands in the order of the ranks
+  bool is_one_call = false;  ///< nothing refers to the prepared schedule after the next call
+};
+
 /// Returns the prepared schedule of a call. Throws: as `prepare`.
-///
-/// is_one_call: true if nothing refers to the result after the next call
 template <communicator Comm, single_schedule Source>
 [[nodiscard]] prepared_schedule& prepared_from(Comm& comm, Source&& trees,
-                                               [[maybe_unused]] bool is_one_call = false) {
+                                               [[maybe_unused]] schedule_use use = {}) {
   if constexpr (std::same_as<Source, prepared_schedule&>) {
     return trees;
-  } else if constexpr (requires { comm.prepare_for_call(trees); }) {
-    return is_one_call ? comm.prepare_for_call(trees) : comm.prepare(trees);
+  } else if constexpr (forgetting_communicator<Comm>) {
+    return use.is_one_call ? comm.prepare_for_call(trees) : comm.prepare(trees);
   } else {
     return comm.prepare(trees);
   }
 }
 
 /// Returns the schedule of a call.
-///
-/// in_order:    the reducer needs its operands in the order of the ranks; for choosers with a
-///              member of that name
-/// is_one_call: see `prepared_from`
 template <communicator Comm, schedule_source Source>
 [[nodiscard]] chosen_schedule choose_schedule(Comm& comm, Source&& trees, collective kind,
-                                              std::size_t bytes, bool in_order = false,
-                                              bool is_one_call = false) {
-  if constexpr (requires { trees.in_order = in_order; }) trees.in_order = in_order;
+                                              std::size_t bytes, schedule_use use = {}) {
   if constexpr (single_schedule<Source>) {
-    return {&prepared_from(comm, std::forward<Source>(trees), is_one_call), 0};
+    return {&prepared_from(comm, std::forward<Source>(trees), use), 0};
+  } else if constexpr (requires { trees.choose(kind, bytes, use.in_order); }) {
+    return trees.choose(kind, bytes, use.in_order);
   } else {
     return trees.choose(kind, bytes);
   }

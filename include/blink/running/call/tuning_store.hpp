@@ -53,11 +53,8 @@ class tuning_tables {
       is_given_ = true;
     }
     using transport_type = typename Comm::transport_type;
-    transport_traits over{transport_type::reaches, shares_memory<transport_type>};
-    if constexpr (requires { comm.hosts(); }) {
-      over.shares_memory = comm.all_share_memory();
-      over.hosts = comm.hosts();
-    }
+    transport_traits over{transport_type::reaches, shares_memory<transport_type>, hosts_of(comm)};
+    if constexpr (host_aware_communicator<Comm>) over.shares_memory = comm.all_share_memory();
     auto const* const given = table_for(given_, ranks, kind, root);
     auto table = given != nullptr ? *given : default_tuning(kind, ranks.count, root, over);
     auto& fresh = *made_.emplace_back(counted<made>::make());

@@ -35,7 +35,8 @@ struct edge_report {
   int from = 0;
   int to = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t chunks = 0;     ///< messages
+  /// messages; counted from 0 again if the schedule's memory was given back
+  std::uint64_t chunks = 0;
   double sender_seconds = 0;    ///< time in which it blocked the sender
   double receiver_seconds = 0;  ///< time in which it blocked the receiver
 };

@@ -216,7 +216,7 @@ class basic_process_communicator : public communicator_base<basic_process_commun
   /// Throws: precondition_error if the schedule is not valid, or is for another number of ranks;
   ///         resource_error if the shared memory is full.
   prepared_schedule& prepare(schedule const& source) { return prepare(source, true); }
-  /// Internal: the same for one call, after which nothing refers to the result.
+  /// See `forgetting_communicator`.
   prepared_schedule& prepare_for_call(schedule const& source) { return prepare(source, false); }
 
   [[nodiscard]] status enter(prepared_schedule& prepared, call_record const& record) {
@@ -311,7 +311,7 @@ class basic_process_communicator : public communicator_base<basic_process_commun
 
 /// A rank that is a process: `blink::process_communicator comm; blink::all_reduce(comm, …);`
 using process_communicator = basic_process_communicator<>;
-static_assert(communicator<process_communicator>);
+static_assert(communicator<process_communicator> && forgetting_communicator<process_communicator>);
 
 /// A `process_communicator` for buffers in shared memory, which peers access without slots.
 using direct_process_communicator = basic_process_communicator<direct_transport>;

@@ -3,11 +3,11 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/detail/hash.hpp>
-#include <blink/core/detail/host_threads.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/version.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/transports/host/detail/file_claims.hpp>
+#include <blink/transports/host/detail/shared_blocks.hpp>
 #include <blink/transports/host/detail/shared_memory_limit.hpp>
 #include <blink/transports/host/shared_addresses.hpp>
 #include <blink/transports/host/shared_state.hpp>
@@ -18,12 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -31,7 +27,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -62,7 +57,7 @@ class shared_segment final : public failure_detector {
     expects(bytes >= first + page,
             "shared_segment: too few bytes for the state of the ranks, expected more");
     int const file = beyond_standard_files(memfd_create("blink", MFD_CLOEXEC));
-    if (file < 0) refuse("shared memory", "memfd_create");
+    if (file < 0) detail::refuse_by_system("shared memory", "memfd_create");
     shared_segment result(file);
     struct rlimit largest{};
     if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && bytes > largest.rlim_cur) {
@@ -71,15 +66,14 @@ class shared_segment final : public failure_detector {
                            " bytes (ulimit -f), expected less (blink run --memory)");
     }
     if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
-      refuse("shared memory of " + std::to_string(bytes) + " bytes", "ftruncate");
+      detail::refuse_by_system("shared memory of " + std::to_string(bytes) + " bytes", "ftruncate");
     }
     result.map(bytes);
-    result.back(0, first);
+    result.blocks().begin(first);
     auto& head = result.at<segment_head>(0);
     head.version = version();
     head.bytes = bytes;
     head.rank_count = rank_count;
-    head.used.store(first);
     return result;
   }
 
@@ -151,7 +145,7 @@ class shared_segment final : public failure_detector {
     auto& claims = detail::file_claims::of_process();
     errno = claims.claim(file_, rank);
     if (errno == EAGAIN) refuse_taken();
-    if (errno != 0) refuse("a lock on shared memory", "fcntl");
+    if (errno != 0) detail::refuse_by_system("a lock on shared memory", "fcntl");
     std::int32_t nobody = 0;
     if (!process_of(rank).compare_exchange_strong(nobody, getpid())) {
       claims.release(file_, rank);
@@ -160,68 +154,15 @@ class shared_segment final : public failure_detector {
     claimed_.push_back(rank);
   }
 
-  /// Returns memory that all callers with the same key share, all 0 at first.
-  ///
-  /// The first caller takes it from the system and the others wait for it, because each would need
-  /// as long. After a second without it, another caller does, as the first may have died.
-  ///
-  /// Pre:    all callers with the same key ask for the same number of bytes.
-  /// Throws: resource_error if the memory is used up.
-  [[nodiscard]] void* find_or_make(std::uint64_t key, std::size_t bytes) {
-    auto& block = block_of(key, bytes);
-    expects(block.bytes == bytes, "shared_segment: one key with two sizes, expected one size");
-    constexpr int quick_turns = 100, late_turns = 10000;  // the others take 100 us
-    std::uint32_t seen = 0;
-    for (int turn = 0;; ++turn) {
-      auto const begin = block.begin.load();
-      if (begin == refused) {
-        throw resource_error("shared memory full: " + std::to_string(bytes) +
-                             " bytes more are needed, which another rank did not get");
-      }
-      if (begin != 0) return memory_ + begin;
-      auto maker = block.makers.load();
-      if (maker != seen) turn = 0;  // another one began
-      seen = maker;
-      if (maker != 0 && turn < late_turns) {
-        if (turn < quick_turns) {
-          detail::yield_core();
-        } else {
-          std::this_thread::sleep_for(std::chrono::microseconds(100));
-        }
-      } else if (block.makers.compare_exchange_strong(maker, maker + 1)) {
-        make(block);
-      }
-    }
-  }
+  // Memory that all callers with the same key share, see `detail::shared_blocks`.
 
-  /// The same for memory that is used again once every holder has released it.
-  ///
-  /// Pre: no caller asks for the key after another one has released it.
-  [[nodiscard]] void* hold(std::uint64_t key, std::size_t bytes) {
-    std::size_t const pages = in_class(whole_pages(bytes) / page);
-    void* const memory = find_or_make(key, pages * page);
-    block_of(key, pages * page).holders.fetch_add(1);
-    return memory;
+  [[nodiscard]] void* find_or_make(std::uint64_t key, std::size_t bytes) const {
+    return blocks().find_or_make(key, bytes);
   }
-  /// Releases memory of `hold`. The last holder returns it to the system.
-  void let_go(std::uint64_t key) {
-    auto const found = find(key, at<segment_head>(0).first_block.load(), 0);
-    if (found == 0) return;
-    auto& block = at<block_head>(found);
-    if (block.holders.fetch_sub(1) != 1) return;
-    block.key.store(no_key);
-    // Its bytes are 0 when they are used again. Without support of the system they stay taken.
-    if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(block.begin.load()), static_cast<off_t>(block.bytes)) != 0) {
-      return;
-    }
-    auto& free = at<segment_head>(0).free_ranges[class_of(block.bytes / page)];
-    std::uint64_t first = free.load(), own = 0;
-    do {
-      block.next_free = first & low_word;
-      own = ((first >> 32) + 1) << 32 | found / alignof(block_head);
-    } while (!free.compare_exchange_weak(first, own));
+  [[nodiscard]] void* hold(std::uint64_t key, std::size_t bytes) const {
+    return blocks().hold(key, bytes);
   }
+  void let_go(std::uint64_t key) const { blocks().let_go(key); }
 
   /// Allocates memory of this process that peers reach. Its bytes are 0 unless it was released
   /// before.
@@ -273,7 +214,8 @@ class shared_segment final : public failure_detector {
     auto const offset = static_cast<off_t>(static_cast<std::byte const*>(home) - memory_);
     void* const got = mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
                            file_, offset);
-    if (got == MAP_FAILED) refuse("memory at addresses that a buffer has", "mmap");
+    if (got == MAP_FAILED)
+      detail::refuse_by_system("memory at addresses that a buffer has", "mmap");
   }
   /// The number of the file, as the system names it.
   [[nodiscard]] std::uint64_t file_number() const {
@@ -305,41 +247,13 @@ class shared_segment final : public failure_detector {
   [[nodiscard]] static std::size_t default_bytes() { return detail::shared_memory_limit(); }
 
  private:
-  static constexpr std::size_t page = 4096;
+  static constexpr std::size_t page = detail::shared_blocks::page;
   struct alignas(128) segment_head {
     std::uint64_t version;
     std::uint64_t bytes;
     std::int32_t rank_count;
-    std::atomic<std::uint64_t> used;         // bytes dealt out, from the begin of the file
-    std::atomic<std::uint64_t> first_block;  // offset; 0: none
-    // By size class, stacks of blocks whose memory is free: a count of the changes in the upper
-    // word, and in the lower one the offset of the first block, in alignments of a block.
-    std::array<std::atomic<std::uint64_t>, 8 * 32> free_ranges;
+    detail::shared_blocks::directory blocks;
   };
-  struct alignas(128) block_head {
-    std::uint64_t next;              // offset; 0: none
-    std::atomic<std::uint64_t> key;  // `no_key`: it has been released
-    std::uint64_t bytes;
-    std::uint64_t next_free;             // as in `free_ranges`
-    std::atomic<std::uint32_t> holders;  // see `hold`
-    std::atomic<std::uint32_t> makers;   // callers that began to take its memory from the system
-    std::atomic<std::uint64_t> begin;    // offset of its memory; 0: not yet, or `refused`
-  };
-  static constexpr std::uint64_t refused = 1;
-  static constexpr std::uint64_t no_key = 0, low_word = 0xffffffff;
-
-  // Blocks that are used again have sizes of eight classes between powers of two.
-  [[nodiscard]] static constexpr std::size_t in_class(std::size_t pages) {
-    std::size_t const step = std::bit_floor(pages) < 8 ? 1 : std::bit_floor(pages) / 8;
-    return (pages + step - 1) / step * step;
-  }
-  // Pre: pages == in_class(pages), at least 1.
-  [[nodiscard]] static constexpr std::size_t class_of(std::size_t pages) {
-    auto const power = static_cast<std::size_t>(std::bit_width(pages)) - 1;
-    return 8 * power + (power < 3 ? 0 : (pages >> (power - 3)) & 7) +
-           (power < 3 ? pages - (std::size_t{1} << power) : 0);
-  }
-
   // The head, the process of each rank, the state of the communicator, then blocks.
   [[nodiscard]] static std::size_t state_offset(int rank_count) {
     std::size_t const ids =
@@ -352,13 +266,16 @@ class shared_segment final : public failure_detector {
   [[nodiscard]] static std::uint64_t version() {
     detail::hash all;
     all.add(BLINK_VERSION_TEXT);
-    all.add(std::uint64_t{sizeof(segment_head) + sizeof(block_head)});
+    all.add(std::uint64_t{sizeof(segment_head) + detail::shared_blocks::bytes_of_head()});
     all.add(std::uint64_t{shared_state::bytes(1)});
     return all.value();
   }
 
   [[nodiscard]] static constexpr std::size_t whole_pages(std::size_t bytes) {
-    return (bytes + page - 1) / page * page;
+    return detail::shared_blocks::whole_pages(bytes);
+  }
+  [[nodiscard]] detail::shared_blocks blocks() const {
+    return {file_, memory_, bytes_, at<segment_head>(0).blocks};
   }
   explicit shared_segment(int file) : file_(file) {}
 
@@ -373,83 +290,11 @@ class shared_segment final : public failure_detector {
   void map(std::size_t bytes) {
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
     if (memory == MAP_FAILED) {
-      refuse(std::to_string(bytes) + " bytes of addresses (blink run --memory takes less)", "mmap");
+      detail::refuse_by_system(
+          std::to_string(bytes) + " bytes of addresses (blink run --memory takes less)", "mmap");
     }
     memory_ = static_cast<std::byte*>(memory);
     bytes_ = bytes;
-  }
-  // Makes the system provide the bytes now, because missing memory would later raise a signal
-  // instead of an error.
-  void back(std::size_t offset, std::size_t bytes) {
-    int failure = 0;
-    do {
-      failure = posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-    } while (failure == EINTR);
-    errno = failure;
-    if (failure != 0) refuse(std::to_string(bytes) + " bytes of shared memory", "posix_fallocate");
-  }
-  // Deals out bytes at a multiple of `alignment`.
-  [[nodiscard]] std::uint64_t deal(std::size_t bytes, std::size_t alignment) {
-    auto& used = at<segment_head>(0).used;
-    std::uint64_t before = used.load(), own = 0;
-    do {
-      own = (before + alignment - 1) / alignment * alignment;
-      if (own > bytes_ || bytes > bytes_ - own) {
-        throw resource_error("shared memory full: " + std::to_string(bytes) +
-                             " bytes more are needed, " + std::to_string(before) + " of " +
-                             std::to_string(bytes_) +
-                             " are used (blink run --memory sets how much there is)");
-      }
-    } while (!used.compare_exchange_weak(before, own + bytes));
-    return own;
-  }
-  // The block with this key, which is made if there is none.
-  [[nodiscard]] block_head& block_of(std::uint64_t key, std::size_t bytes) {
-    auto& head = at<segment_head>(0);
-    std::uint64_t first = head.first_block.load();
-    if (auto const found = find(key, first, 0)) return at<block_head>(found);
-    std::uint64_t const own = deal(sizeof(block_head), sizeof(block_head));
-    back(own, sizeof(block_head));
-    auto& block = at<block_head>(own);
-    block.key = key;
-    block.bytes = bytes;
-    for (std::uint64_t searched = 0;;) {
-      // Another caller may have made it meanwhile. Then this head is lost.
-      if (auto const found = find(key, first, searched)) return at<block_head>(found);
-      block.next = searched = first;
-      if (head.first_block.compare_exchange_strong(first, own)) return block;
-    }
-  }
-  void make(block_head& block) {
-    std::uint64_t none = 0;
-    try {
-      std::size_t const bytes = whole_pages(std::max(block.bytes, std::uint64_t{1}));
-      std::uint64_t own = free_range(bytes);
-      if (own == 0) own = deal(bytes, page);
-      back(own, bytes);
-      block.begin.compare_exchange_strong(none, own);
-    } catch (resource_error const&) {
-      if (!block.begin.compare_exchange_strong(none, refused) && none != refused) return;
-      throw;
-    }
-  }
-  // A range of released memory of that size, whose bytes are 0; 0: none.
-  [[nodiscard]] std::uint64_t free_range(std::size_t bytes) {
-    std::size_t const pages = bytes / page;
-    if (pages != in_class(pages)) return 0;
-    auto& free = at<segment_head>(0).free_ranges[class_of(pages)];
-    for (std::uint64_t first = free.load(); (first & low_word) != 0;) {
-      auto const& block = at<block_head>((first & low_word) * alignof(block_head));
-      std::uint64_t const next = ((first >> 32) + 1) << 32 | block.next_free;
-      if (free.compare_exchange_weak(first, next)) return block.begin.load();
-    }
-    return 0;
-  }
-  [[nodiscard]] std::uint64_t find(std::uint64_t key, std::uint64_t from, std::uint64_t end) const {
-    for (std::uint64_t at_block = from; at_block != end; at_block = at<block_head>(at_block).next) {
-      if (at<block_head>(at_block).key == key) return at_block;
-    }
-    return 0;
   }
   template <class T>
   [[nodiscard]] T& at(std::size_t offset) const {
@@ -459,10 +304,6 @@ class shared_segment final : public failure_detector {
     return at<std::atomic<std::int32_t>>(sizeof(segment_head) +
                                          sizeof(std::int32_t) * static_cast<std::size_t>(rank));
   }
-  [[noreturn]] static void refuse(std::string const& what, char const* call) {
-    throw resource_error("the system refuses " + what + ": " + call + ": " + std::strerror(errno));
-  }
-
   struct released_block {
     void* memory;
     std::size_t bytes;

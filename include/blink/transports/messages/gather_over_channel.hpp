@@ -31,12 +31,12 @@ template <message_channel Channel, class T>
                                                  std::chrono::nanoseconds longest,
                                                  std::string const& purpose) {
   static_assert(std::is_trivially_copyable_v<T>);
-  struct step {
+  struct gathering {
     std::vector<T> values;  // of this rank and the ranks after it
     typename Channel::request sending{}, receiving{};
   };
   int const ranks = channel.rank_count();
-  auto all = std::make_unique<step>();
+  auto all = std::make_unique<gathering>();
   all->values.resize(static_cast<std::size_t>(ranks));
   all->values[0] = own;
   auto const end = std::chrono::steady_clock::now() + longest;
@@ -51,16 +51,16 @@ template <message_channel Channel, class T>
       return channel.is_done(all->receiving) && is_sent;
     };
     while (!are_done()) {
-      if (!channel.is_intact()) throw error(channel.problem());
-      bool is_missing = std::chrono::steady_clock::now() > end;
+      bool is_missing = !channel.is_intact() || std::chrono::steady_clock::now() > end;
       if constexpr (loss_tolerant_channel<Channel>)
         is_missing = is_missing || channel.is_lost(from);
       if (is_missing) {
-        if (channel.is_done(all->sending)) {
+        if (channel.is_intact() && channel.is_done(all->sending)) {
           take_back(channel, all->receiving);
         } else {
           static_cast<void>(all.release());  // the channel may still use it
         }
+        if (!channel.is_intact()) throw error(channel.problem());
         throw collective_error(
             communicator_text<Channel>("rank " + std::to_string(from) + " has not " + purpose +
                                        ", expected all ranks to"),

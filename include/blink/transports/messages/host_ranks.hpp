@@ -28,8 +28,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// goes by messages.
 ///
 /// A rank enters a call only when all ranks here have entered the one before. So two places for the
-/// announcements of each rank suffice. Failures, questions and departures are messages for
-/// all ranks alike (`control_messages`).
+/// announcements of each rank suffice. Failures, questions and departures are messages for all
+/// ranks alike (`control_messages`).
 class host_ranks {
  public:
   host_ranks() = default;
@@ -37,7 +37,7 @@ class host_ranks {
   /// Lets the ranks of each host share memory. Collective over the channel's ranks.
   ///
   /// tag:        of the messages, not in use before
-  /// hosts:      by rank: ranks with equal numbers share memory; 0: the rank shares none
+  /// hosts:      by rank: ranks with equal numbers share memory
   /// eager_room: the most bytes of a rank's eager payload for all ranks together
   /// Throws:     resource_error, on all ranks, if the system refuses memory on one of them;
   ///             collective_error if a peer does not answer; error if the channel breaks.
@@ -48,7 +48,7 @@ class host_ranks {
     int first = -1;
     numbers_.assign(hosts.size(), -1);
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-      if (hosts[rank] != hosts[own] || hosts[own] == 0) continue;
+      if (hosts[rank] != hosts[own]) continue;
       if (count_ == 0) first = static_cast<int>(rank);
       numbers_[rank] = count_++;
     }

@@ -13,6 +13,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// Default options of communicators over messages: large chunks, most of which need no slot.
+///
+/// A large message of a library begins with a handshake. Within a host only the receiver copies it,
+/// so a pipeline gains nothing.
+[[nodiscard]] inline communicator_options message_options() {
+  communicator_options result;
+  result.slot_bytes = std::size_t{4} << 20;
+  result.costs.chunk_seconds = 1e-4;
+  return result;
+}
+
 /// One operation of a `message_channel`. The default value is no operation. `is_pending()` is true
 /// from the start of an operation until `is_done` has returned true for it.
 template <class R>
@@ -27,8 +38,7 @@ concept message_request = std::semiregular<R> && requires(R const& request) {
 /// - `name` is the transport's name in tuning tables. `communicator_name` begins the errors of the
 ///   communicator.
 /// - `default_options()` are the options of a communicator that is made without any.
-/// - `host()` is equal on ranks that can share memory, such as `host_id()` for processes. 0: the
-///   rank shares none.
+/// - `host()` is equal on ranks that can share memory, such as `host_id()` for processes.
 ///
 /// Operations. They neither wait nor throw:
 /// - `send` and `receive` start one message of `bytes` bytes. Its memory belongs to the channel

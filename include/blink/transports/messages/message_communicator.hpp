@@ -19,13 +19,15 @@
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/host_schedules.hpp>
 #include <blink/transports/host/host_wait.hpp>
-#include <blink/transports/host/schedule_store.hpp>
 #include <blink/transports/messages/agree_on_options.hpp>
+#include <blink/transports/messages/communicator_ends.hpp>
 #include <blink/transports/messages/control_messages.hpp>
 #include <blink/transports/messages/describe_stall.hpp>
+#include <blink/transports/messages/host_ranks.hpp>
 #include <blink/transports/messages/message_channel.hpp>
-#include <blink/transports/messages/message_connections.hpp>
+#include <blink/transports/messages/message_schedules.hpp>
 #include <blink/transports/messages/message_transport.hpp>
 #include <blink/transports/messages/message_wait.hpp>
 #include <blink/transports/messages/survivors.hpp>
@@ -38,7 +40,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -81,11 +82,11 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// ranks:               the channel, or an argument that its constructor takes, such as an
   ///                      MPI_Comm
   /// eager_limit:         among several hosts, the largest input that is sent to every other rank
-  ///                      when a call is announced; 0: none, also within a host.
-  ///                      That takes one message for each rank instead of two along a tree. The
-  ///                      limit holds for two ranks. With n ranks, at most eight, it is divided by
-  ///                      n - 1, so that a rank sends no more in all. It is also less than what
-  ///                      trees carry without slots.
+  ///                      when a call is announced; 0: none, also within a host. That takes one
+  ///                      message for each rank instead of two along a tree. The limit holds for
+  ///                      two ranks. With n ranks, at most eight, it is divided by n - 1, so that a
+  ///                      rank sends no more in all. It is also less than what trees carry without
+  ///                      slots.
   /// zero_copy_threshold: messages of at least this many bytes leave from the buffers of calls and
   ///                      arrive in them, without a copy in a slot
   /// Throws:              precondition_error if the channel refuses the argument;
@@ -113,8 +114,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// the end then happens when the others are made or end, because ranks may end them in another
   /// order.
   ~basic_message_communicator() {
-    if (!state_) return;  // it was moved
-    auto const ends_of_maker = ends_;
+    if (!state_) return;               // it was moved
+    auto const ends_of_maker = ends_;  // the communicator may be moved
     auto& all = *ends_of_maker;
     all.end_others();
     using clock = std::chrono::steady_clock;
@@ -129,7 +130,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       std::this_thread::yield();
     }
     if (is_over && state_->channel.is_intact() && state_->control.is_intact()) {
-      for (auto& known : prepared_) known->connections.close();
+      schedules_.close();
       state_->messages.close();
     } else {
       abandon();
@@ -142,17 +143,17 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   [[nodiscard]] lone_thread group() const { return {}; }
   [[nodiscard]] communicator_options const& options() const { return options_; }
   [[nodiscard]] Transport const& transport() const { return transport_; }
-  /// True if all data crosses in memory that the ranks share.
+  /// See `host_aware_communicator`, here and below.
   [[nodiscard]] bool all_share_memory() const { return state_->messages.all_share_memory(); }
-  /// By rank, a number that is equal for ranks of one host; empty: not known.
   [[nodiscard]] std::vector<std::uint64_t> const& hosts() const { return hosts_; }
 
   /// Allocates what calls along a schedule need. The same schedule returns the same object again.
   ///
   /// Throws: precondition_error if the schedule is not valid or for another number of ranks;
-  ///         precondition_error if the library has ended, or the channel has no more tags.
+  ///         precondition_error if the library has ended, or the channel has no more tags;
+  ///         resource_error if the shared memory is full.
   prepared_schedule& prepare(schedule const& source) { return prepare(source, true); }
-  /// Internal: the same for one call, after which nothing refers to the result.
+  /// See `forgetting_communicator`.
   prepared_schedule& prepare_for_call(schedule const& source) { return prepare(source, false); }
 
   /// The schedule of barriers that name none: a binomial tree.
@@ -178,11 +179,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// Throws: precondition_error if the library has ended, or takes calls from another thread only.
   [[nodiscard]] status enter(prepared_schedule& prepared, call_record const& record) {
     if constexpr (library_channel<channel_type>) state_->channel.expect_call();
-    auto& connections = connections_of(prepared);
-    if (store_) {
-      store_->use(prepared);
-      for (auto const* const gone : store_->dropped()) drop(gone);
-    }
+    auto& connections = schedules_.use(prepared);
     transport_ = Transport(*state_, connections);
     auto& messages = state_->messages;
     if (messages.is_aborted()) return status::aborted;
@@ -217,7 +214,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// of them.
   template <wait_policy Wait>
   [[nodiscard]] status match(Wait& wait) {
-    for (int const peer : current_->connections.neighbours()) {
+    for (int const peer : schedules_.present()->neighbours()) {
       while (!transport_.is_present(peer)) {
         if (auto const result = wait.on_idle(); result != status::ok) return result;
       }
@@ -242,15 +239,16 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
   void exit_failed_call() {
     state_->messages.exit_call();
-    if (is_eager_ || current_ == nullptr) return;
+    auto* const connections = schedules_.present();
+    if (is_eager_ || connections == nullptr) return;
     // Ranks that live answer sooner. The other ranks of this call wait for this one in `shrink`.
     auto const end =
         std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline) / 4;
-    while (state_->channel.is_intact() && !current_->connections.take_buffers_back() &&
+    while (state_->channel.is_intact() && !connections->take_buffers_back() &&
            std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();
     }
-    if constexpr (loss_tolerant_channel<channel_type>) current_->connections.abandon_borrowers();
+    if constexpr (loss_tolerant_channel<channel_type>) connections->abandon_borrowers();
   }
   [[nodiscard]] collective_error failure() const { return state_->messages.failure(); }
 
@@ -303,7 +301,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     if (!is_leaving_) state_->messages.say_goodbye();
     is_leaving_ = true;
     bool is_over = state_->messages.all_are_gone();
-    for (auto& known : prepared_) is_over = known->connections.is_quiet() && is_over;
+    is_over = schedules_.are_quiet() && is_over;
     // Messages that match no receive are dropped. Otherwise their senders could not end, and the
     // library might deliver them to a later communicator with the same number.
     state_->channel.drop_unmatched(note_tag);
@@ -326,8 +324,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
 
  private:
   using state = detail::message_state<channel_type>;
+  using ends = detail::communicator_ends<basic_message_communicator>;
   static constexpr int note_tag = control_messages<channel_type>::note_tag;
-  static constexpr std::uint64_t key_of_schedules = 3;  // among the blocks of `host_ranks`
 
   basic_message_communicator(basic_message_communicator const& whole, channel_type channel)
       : options_(whole.given_options_),
@@ -337,180 +335,56 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     this->tuning().allow_other_rank_counts();
   }
 
-  struct prepared_connections {
-    prepared_connections(state& its_state, prepared_schedule& its_schedule, int first_tag)
-        : prepared(&its_schedule),
-          connections(its_state.channel, its_state.messages, its_schedule, first_tag,
-                      its_state.is_one_host, its_state.here) {}
-    std::unique_ptr<prepared_schedule> own;  // unless `store_` owns it
-    prepared_schedule* prepared;
-    message_connections<channel_type> connections;
-  };
-
-  /// The communicators that a thread has made, and those of them whose end waits for other ranks.
-  /// Other threads may end them.
-  class ends {
-   public:
-    static constexpr std::chrono::milliseconds longest_wait{10};
-
-    void enter() {
-      end_others();
-      std::lock_guard const lock(access_);
-      ++living_;
-    }
-    /// Takes a communicator whose ranks have not all left, if there are others that will end.
-    [[nodiscard]] bool takes(basic_message_communicator& one) {
-      std::lock_guard const lock(access_);
-      if (living_ - leaving_.size() < 2) return false;
-      leaving_.push_back(std::make_unique<basic_message_communicator>(std::move(one)));
-      return true;
-    }
-    void advance_others() {
-      std::lock_guard const lock(access_);
-      for (auto& one : leaving_) static_cast<void>(one->try_end());
-    }
-    /// Ends those whose ranks have all left.
-    void end_others() {
-      while (auto const one = next([](auto& other) { return other.try_end(); })) {
-      }
-    }
-    /// Called at the end of each. The last one ends those that still wait.
-    void leave() {
-      {
-        std::lock_guard const lock(access_);
-        --living_;
-        if (living_ > leaving_.size()) return;
-      }
-      while (auto const one = next([](auto&) { return true; })) {
-      }
-    }
-
-   private:
-    // Removes one that `is_chosen`; null: none.
-    template <class Choice>
-    [[nodiscard]] std::unique_ptr<basic_message_communicator> next(Choice const& is_chosen) {
-      std::lock_guard const lock(access_);
-      for (auto& one : leaving_) {
-        if (!is_chosen(*one)) continue;
-        auto result = std::exchange(one, nullptr);
-        std::erase(leaving_, nullptr);
-        return result;
-      }
-      return nullptr;
-    }
-
-    std::mutex access_;
-    std::size_t living_ = 0;  // including those that are leaving
-    std::vector<std::unique_ptr<basic_message_communicator>> leaving_;
-  };
-  [[nodiscard]] static std::shared_ptr<ends> const& ends_of_thread() {
-    static thread_local auto const all = std::make_shared<ends>();
-    return all;
-  }
-
   prepared_schedule& prepare(schedule const& source, bool stays) {
     expect_running();
     expect_ranks(source, rank_count());
-    if (store_) {
-      if (auto* const known = store_->find(source, stays)) return *known;
-    }
-    for (auto& known : prepared_) {
-      if (known->own && known->own->source() == source) return *known->own;
-    }
+    if (auto* const known = schedules_.find(source, stays)) return *known;
     validate(source);
     connection_layout layout = connection_layout_of<Transport>(options_, source, any_share_);
     layout.only_rank = rank();
     layout.owner = owner();
     layout.times_share = times_->of(source, layout, options_.costs);
-    auto const& here = state_->here;
-    if (here.count() > 0) layout.sharing_ranks = here.numbers();
-    if (store_) {
-      auto& fresh = store_->add(source, layout, options_.costs, {}, stays);
-      prepared_.push_back(std::make_unique<prepared_connections>(*state_, fresh, next_tag_));
-      return fresh;
-    }
-    if (here.count() > 0) {
-      layout.ranks_share = here.segment().find_or_make(
-          hash(source, layout, options_.costs), connection_tables::shared_bytes(source, layout));
-    }
-    auto fresh = std::make_unique<prepared_schedule>(source, layout, options_.costs);
-    int const tags = message_connections<channel_type>::tag_count(*fresh);
-    int const largest = state_->channel.largest_tag();
-    if (tags > largest - next_tag_) {
-      throw precondition_error(detail::communicator_text<channel_type>(
-          std::to_string(prepared_.size()) +
-          " schedules are prepared and the library has tags up to " + std::to_string(largest) +
-          " only"));
-    }
-    auto& result =
-        *prepared_.emplace_back(std::make_unique<prepared_connections>(*state_, *fresh, next_tag_));
-    next_tag_ += tags;
-    result.own = std::move(fresh);
-    return *result.own;
-  }
-  // Pre: it is not that of the present call.
-  void drop(prepared_schedule const* prepared) {
-    std::erase_if(prepared_, [&](auto const& known) { return known->prepared == prepared; });
-  }
-
-  [[nodiscard]] message_connections<channel_type>& connections_of(
-      prepared_schedule const& prepared) {
-    if (current_ == nullptr || current_->prepared != &prepared) {
-      current_ = nullptr;
-      for (auto& known : prepared_) {
-        if (known->prepared == &prepared) current_ = known.get();
-      }
-      expects(current_ != nullptr, "schedule: prepared by another communicator");
-    }
-    return current_->connections;
+    return schedules_.add(source, layout, options_.costs, stays);
   }
 
   void begin() {
     given_options_ = options_;
     auto& channel = state_->channel;
-    auto const hosts = agree_on_options(channel, note_tag, options_, state_->eager_limit_of_two,
-                                        state_->zero_copy_threshold);
-    if (std::find(hosts.begin(), hosts.end(), 0) == hosts.end()) hosts_ = hosts;
-    auto const of_rank = [&](int rank) { return hosts[static_cast<std::size_t>(rank)]; };
-    auto const here = std::count(hosts.begin(), hosts.end(), of_rank(rank()));
-    state_->is_one_host = of_rank(0) != 0 && here == rank_count();
+    hosts_ = agree_on_options(channel, note_tag, options_, state_->eager_limit_of_two,
+                              state_->zero_copy_threshold);
+    detail::hosts_of_ranks const all(hosts_);
+    auto const here = all.ranks[all.host_of[static_cast<std::size_t>(rank())]].size();
+    state_->is_one_host = all.ranks.size() == 1;
     if (!Transport::is_shaped && detail::wants_shared_memory(options_)) {
-      any_share_ = any_are_equal(hosts);
-      if (any_share_) share_memory(hosts);
+      any_share_ = all.ranks.size() < hosts_.size();
     }
+    if (any_share_) share_memory(all);
     options_ = spinning_no_longer_than_fits(options_, static_cast<int>(here));
     times_ = std::make_unique<arrival_times<Transport>>(channel, options_.waits.deadline);
     state_->messages.listen();
-    ends_ = ends_of_thread();
     ends_->enter();
   }
-  [[nodiscard]] static bool any_are_equal(std::vector<std::uint64_t> hosts) {
-    std::erase(hosts, 0);
-    std::sort(hosts.begin(), hosts.end());
-    return std::adjacent_find(hosts.begin(), hosts.end()) != hosts.end();
-  }
-  void share_memory(std::vector<std::uint64_t> const& hosts) {
-    for (auto& limit : state_->eager_limits) limit = std::min(limit, most_between(hosts));
+  void share_memory(detail::hosts_of_ranks const& all) {
+    for (auto& limit : state_->eager_limits) limit = std::min(limit, most_between(all));
     auto const room = state_->is_one_host
                           ? std::size_t{0}
                           : state_->eager_limits.back() * static_cast<std::size_t>(rank_count());
-    state_->here = detail::host_ranks(state_->channel, note_tag, hosts, room,
+    state_->here = detail::host_ranks(state_->channel, note_tag, hosts_, room,
                                       detail::longest_meeting(options_));
     communicator_options const of_memory;
     auto const of_channel = channel_type::default_options();
     if (options_.slot_bytes == of_channel.slot_bytes) options_.slot_bytes = of_memory.slot_bytes;
     if (!state_->is_one_host) return;
-    store_ = std::make_unique<detail::schedule_store>(state_->here.segment(), key_of_schedules);
+    schedules_.share_all();
     if (options_.costs == of_channel.costs) options_.costs = of_memory.costs;
   }
   // The largest eager payload with which no host sends more than 64 KiB in all. Trees send each
   // byte to another host once, and eager payloads once for each pair of ranks.
-  [[nodiscard]] static std::size_t most_between(std::vector<std::uint64_t> const& hosts) {
+  [[nodiscard]] static std::size_t most_between(detail::hosts_of_ranks const& all) {
     constexpr std::size_t most = std::size_t{64} << 10;
     std::size_t pairs = 1;
-    for (auto const host : hosts) {
-      auto const here = static_cast<std::size_t>(std::count(hosts.begin(), hosts.end(), host));
-      pairs = std::max(pairs, here * (hosts.size() - here));
+    for (auto const& here : all.ranks) {
+      pairs = std::max(pairs, here.size() * (all.host_of.size() - here.size()));
     }
     return most / pairs;
   }
@@ -530,27 +404,23 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// Leaves everything as it is until the process ends, because the library may still write into
   /// it.
   void abandon() {
-    for (auto& known : prepared_) static_cast<void>(known.release());
+    schedules_.abandon();
     static_cast<void>(state_.release());
   }
 
   communicator_options options_;
   communicator_options given_options_;
-  std::shared_ptr<ends> ends_;
-  bool any_share_ = false;  // memory, of all ranks
+  std::shared_ptr<ends> ends_ = ends::of_thread();
+  bool any_share_ = false;  // true if any ranks share memory
   std::vector<std::uint64_t> hosts_;
   bool has_shrunk_ = false;
   bool is_leaving_ = false;
   bool is_eager_ = false;  // in the present call
   std::unique_ptr<state> state_;
   std::unique_ptr<arrival_times<Transport>> times_;
-  // Of schedules whose data crosses in shared memory alone; null if any data goes in messages.
-  std::unique_ptr<detail::schedule_store> store_;
-  std::vector<std::unique_ptr<prepared_connections>> prepared_;
-  prepared_connections* current_ = nullptr;
+  detail::message_schedules<channel_type> schedules_{*state_};
   prepared_schedule* barrier_schedule_ = nullptr;
   Transport transport_;
-  int next_tag_ = control_messages<channel_type>::first_free_tag;
 };
 
 }}  // namespace blink::BLINK_ABI

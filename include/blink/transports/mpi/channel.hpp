@@ -72,17 +72,6 @@ class end_of_mpi {
   static inline std::atomic<bool> has_begun_ = false;
 };
 
-/// Default options of communicators over MPI: large chunks, most of which need no slot.
-///
-/// A large message of an MPI library begins with a handshake. Within a host only the receiver
-/// copies it, so a pipeline gains nothing.
-[[nodiscard]] inline communicator_options mpi_options() {
-  communicator_options result;
-  result.slot_bytes = std::size_t{4} << 20;
-  result.costs.chunk_seconds = 1e-4;
-  return result;
-}
-
 /// A duplicate of a user's communicator for blink's messages: `message_channel` over MPI.
 ///
 /// Its operations do not throw, because a walk makes them. The first error breaks the channel. A
@@ -91,7 +80,7 @@ class mpi_channel {
  public:
   static constexpr char const* name = "MPI";
   static constexpr char const* communicator_name = "mpi_communicator";
-  [[nodiscard]] static communicator_options default_options() { return mpi_options(); }
+  [[nodiscard]] static communicator_options default_options() { return message_options(); }
 
   /// An operation of the library.
   struct request {

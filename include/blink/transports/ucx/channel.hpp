@@ -23,14 +23,6 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Default options of communicators over UCX: large chunks, most of which need no slot.
-[[nodiscard]] inline communicator_options ucx_options() {
-  communicator_options result;
-  result.slot_bytes = std::size_t{4} << 20;
-  result.costs.chunk_seconds = 1e-4;
-  return result;
-}
-
 /// Messages over UCX: `message_channel` for ranks whose death does not end the other ranks. UCX
 /// takes the fastest network that there is, TCP at the least.
 ///
@@ -40,7 +32,7 @@ class ucx_channel {
  public:
   static constexpr char const* name = "UCX";
   static constexpr char const* communicator_name = "ucx_communicator";
-  [[nodiscard]] static communicator_options default_options() { return ucx_options(); }
+  [[nodiscard]] static communicator_options default_options() { return message_options(); }
 
   /// An operation of UCX.
   struct request {
@@ -197,32 +189,43 @@ class ucx_channel {
   // The first member chooses the number of a new channel and sends it to the others.
   [[nodiscard]] std::uint32_t agree_on_number(std::vector<int> const& members) {
     constexpr std::chrono::seconds longest{30};
-    bool const is_first = members.front() == rank_;
-    std::uint32_t number = is_first ? network_->next_channel() : 0;
-    std::vector<request> operations(members.size());
-    for (std::size_t k = 0; k < members.size(); ++k) {
-      if (is_first && k > 0) send(&number, sizeof number, members[k], number_tag, operations[k]);
-      if (!is_first && k == 0) {
-        receive(&number, sizeof number, members[k], number_tag, operations[k]);
+    struct agreement {
+      std::uint32_t number = 0;
+      std::vector<request> operations;  // by member, with it
+    };
+    auto all = std::make_unique<agreement>();
+    all->operations.resize(members.size());
+    if (members.front() == rank_) {
+      all->number = network_->next_channel();
+      for (std::size_t k = 1; k < members.size(); ++k) {
+        send(&all->number, sizeof all->number, members[k], number_tag, all->operations[k]);
       }
+    } else {
+      receive(&all->number, sizeof all->number, members.front(), number_tag, all->operations[0]);
     }
+    auto const refuse = [&](std::string const& fact) {
+      throw error(detail::communicator_text<ucx_channel>("a new communicator: " + fact));
+    };
     auto const end = std::chrono::steady_clock::now() + longest;
     for (std::size_t k = 0; k < members.size(); ++k) {
-      while (!is_done(operations[k])) {
-        if (!is_intact()) throw error(detail::communicator_text<ucx_channel>(problem_));
+      while (!is_done(all->operations[k])) {
         bool const is_late = std::chrono::steady_clock::now() > end;
-        if (!is_late && !is_lost(members[k])) {
+        if (is_intact() && !is_late && !is_lost(members[k])) {
           std::this_thread::yield();
           continue;
         }
-        abandon(members[k]);
-        detail::take_back(*this, operations[k]);
-        throw error(detail::communicator_text<ucx_channel>(
-            "a new communicator: rank " + std::to_string(members[k]) +
-            (is_late ? " does not answer" : " is lost") + ", expected all its ranks"));
+        static_cast<void>(all.release());  // UCX may still use it
+        refuse(is_intact()
+                   ? "rank " + std::to_string(members[k]) +
+                         (is_late ? " does not answer" : " is lost") + ", expected all its ranks"
+                   : problem_);
       }
     }
-    return number;
+    if (all->number == 0) {
+      refuse("rank " + std::to_string(members.front()) +
+             " has made 65535 channels, expected no more");
+    }
+    return all->number;
   }
 
   std::shared_ptr<detail::ucx_network> network_;

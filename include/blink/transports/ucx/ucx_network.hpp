@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,14 +34,16 @@ class ucx_network {
     begin();
     ucp_address_t* address = nullptr;
     std::size_t bytes = 0;
-    require(ucp_worker_get_address(worker_, &address, &bytes), "ucp_worker_get_address");
+    require(ucp_worker_get_address(worker(), &address, &bytes), "ucp_worker_get_address");
+    auto const* const first_byte = reinterpret_cast<std::byte const*>(address);
+    std::vector<std::byte> own(first_byte, first_byte + bytes);
+    ucp_worker_release_address(worker(), address);
     std::vector<std::uint64_t> lengths(peers_.size());
     std::uint64_t const length = bytes;
     all.all_gather(&length, lengths.data(), sizeof length);
     std::size_t const most = *std::max_element(lengths.begin(), lengths.end());
-    std::vector<std::byte> own(most), everybodys(most * peers_.size());
-    std::memcpy(own.data(), address, bytes);
-    ucp_worker_release_address(worker_, address);
+    own.resize(most);
+    std::vector<std::byte> everybodys(most * peers_.size());
     all.all_gather(own.data(), everybodys.data(), most);
     for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
       auto const* const first = everybodys.data() + peer * most;
@@ -55,21 +57,18 @@ class ucx_network {
   }
   ucx_network(ucx_network const&) = delete;
   ucx_network& operator=(ucx_network const&) = delete;
-  ~ucx_network() {
-    close_endpoints();
-    ucp_worker_destroy(worker_);
-    ucp_cleanup(context_);
-  }
+  ~ucx_network() { close_endpoints(); }
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int process_count() const { return static_cast<int>(peers_.size()); }
-  [[nodiscard]] ucp_worker_h worker() const { return worker_; }
+  [[nodiscard]] ucp_worker_h worker() const { return worker_.get(); }
 
   /// Returns the endpoint to a process, which is made at the first call among many processes; null
   /// if the process is lost.
   [[nodiscard]] ucp_ep_h endpoint_to(int process) {
     auto& to = at(process);
-    if (to.endpoint != nullptr || to.is_lost) return to.endpoint;
+    if (to.is_lost) return nullptr;
+    if (to.endpoint != nullptr) return to.endpoint;
     ucp_ep_params_t how{};
     how.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -79,7 +78,7 @@ class ucx_network {
       static_cast<peer_state*>(peer)->is_lost = true;
     };
     how.err_handler.arg = &to;
-    if (ucp_ep_create(worker_, &how, &to.endpoint) != UCS_OK) {
+    if (ucp_ep_create(worker(), &how, &to.endpoint) != UCS_OK) {
       to.endpoint = nullptr;
       to.is_lost = true;
     }
@@ -87,7 +86,7 @@ class ucx_network {
   }
   /// Advances all operations.
   void progress() {
-    while (ucp_worker_progress(worker_) != 0) {
+    while (ucp_worker_progress(worker()) != 0) {
     }
   }
   [[nodiscard]] bool is_lost(int process) const {
@@ -103,9 +102,11 @@ class ucx_network {
     to.endpoint = nullptr;
   }
   /// The number of a channel that this process is the first rank of. No other channel of the job
-  /// has it.
+  /// has it. 0: there are no more, after 65535.
   [[nodiscard]] std::uint32_t next_channel() {
-    return static_cast<std::uint32_t>(process_) << 16 | (++channels_ & 0xffff);
+    constexpr std::uint32_t most = 0xffff;
+    if (channels_ == most) return 0;
+    return static_cast<std::uint32_t>(process_) << 16 | ++channels_;
   }
 
  private:
@@ -145,13 +146,15 @@ class ucx_network {
     ucp_params_t what{};
     what.field_mask = UCP_PARAM_FIELD_FEATURES;
     what.features = UCP_FEATURE_TAG;
-    require(ucp_init(&what, nullptr, &context_), "ucp_init");
+    ucp_context_h context = nullptr;
+    require(ucp_init(&what, nullptr, &context), "ucp_init");
+    context_.reset(context);
     ucp_worker_params_t how{};
     how.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     how.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    auto const status = ucp_worker_create(context_, &how, &worker_);
-    if (status != UCS_OK) ucp_cleanup(context_);
-    require(status, "ucp_worker_create");
+    ucp_worker_h worker = nullptr;
+    require(ucp_worker_create(context, &how, &worker), "ucp_worker_create");
+    worker_.reset(worker);
   }
   [[nodiscard]] static ucs_status_ptr_t close(ucp_ep_h endpoint, unsigned flags) {
     ucp_request_param_t how{};
@@ -165,7 +168,7 @@ class ucx_network {
     auto const end = std::chrono::steady_clock::now() + longest;
     while (ucp_request_check_status(operation) == UCS_INPROGRESS) {
       if (std::chrono::steady_clock::now() > end) return false;
-      ucp_worker_progress(worker_);
+      ucp_worker_progress(worker());
     }
     ucp_request_free(operation);
     return true;
@@ -181,8 +184,8 @@ class ucx_network {
   }
 
   int process_;
-  ucp_context_h context_ = nullptr;
-  ucp_worker_h worker_ = nullptr;
+  std::unique_ptr<ucp_context, decltype(&ucp_cleanup)> context_{nullptr, ucp_cleanup};
+  std::unique_ptr<ucp_worker, decltype(&ucp_worker_destroy)> worker_{nullptr, ucp_worker_destroy};
   std::vector<peer_state> peers_;
   std::uint32_t channels_ = 0;
 };

@@ -89,9 +89,10 @@ template <communicator Comm>
 struct tuned_source {
   Comm& comm;
   int root = 0;
-  bool in_order = false;  ///< the reducer needs its operands in the order of the ranks
 
-  [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes) const {
+  /// in_order: the reducer needs its operands in the order of the ranks
+  [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes,
+                                       bool in_order = false) const {
     return steps_of(comm).choose_tuned(kind, bytes, root, in_order);
   }
 };
