@@ -143,9 +143,10 @@ template <class = when_used>
     }
   };
   if (detail::share_hosts(over.hosts)) {
+    // A chain sends once from each host, but takes more steps. `tune` finds where it pays.
     bool const has_chain = kind == collective::broadcast || kind == collective::reduce;
     if (has_chain) from(0, "host binomial");
-    result.ranges.push_back({has_chain ? 256 * kib : 0, 0, 0});
+    result.ranges.push_back({has_chain ? 8192 * kib : 0, 0, 0});
     return result;
   }
   switch (kind) {
