@@ -8,6 +8,8 @@
 #include "support/forked_ranks.hpp"
 #include "support/message_ranks.hpp"
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -105,6 +107,28 @@ TEST(schedule_store, released_memory_is_zero_and_is_used_again_once_all_have_rel
   EXPECT_EQ(std::count(third, third + bytes, '\0'), static_cast<std::ptrdiff_t>(bytes));
   EXPECT_EQ(memory.hold(13, bytes), third);
   EXPECT_THROW(static_cast<void>(memory.hold(14, 2 * bytes)), blink::resource_error);
+}
+
+TEST(schedule_store, released_memory_beyond_512_gib_is_used_again) {
+  constexpr std::size_t bytes = std::size_t{1} << 40, block = 8192;
+  int const file = memfd_create("far", MFD_CLOEXEC);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(ftruncate(file, static_cast<off_t>(bytes)), 0);
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const head = static_cast<blink::detail::shared_blocks::directory*>(memory);
+  blink::detail::shared_blocks const blocks(file, static_cast<std::byte*>(memory), bytes, *head);
+  blocks.begin(4096);
+  head->used = bytes - 8 * block;
+  void* const first = blocks.hold(1, block);
+  void* const second = blocks.hold(2, block);
+  blocks.let_go(1);
+  blocks.let_go(2);
+  EXPECT_EQ(blocks.hold(3, block), second);
+  EXPECT_EQ(blocks.hold(4, block), first);
+  EXPECT_THROW((void)blocks.hold(5, std::size_t{1} << 60), blink::resource_error);
+  munmap(memory, bytes);
+  close(file);
 }
 
 }}  // namespace schedule_store_test

@@ -41,8 +41,8 @@ class shared_blocks {
   struct directory {
     std::atomic<std::uint64_t> used;         // bytes dealt out, from the begin of the memory
     std::atomic<std::uint64_t> first_block;  // offset; 0: none
-    // By size class, stacks of blocks whose memory is free: a count of the changes in the upper
-    // word, and in the lower one the offset of the first block, in alignments of a block.
+    // By size class, stacks of blocks whose memory is free: the offset of the first block in
+    // alignments of a block, and above these `place_bits` bits a count of the changes.
     std::array<std::atomic<std::uint64_t>, 8 * 32> free_ranges;
   };
 
@@ -121,8 +121,8 @@ class shared_blocks {
     auto& free = head_->free_ranges[class_of(block.bytes / page)];
     std::uint64_t first = free.load(), own = 0;
     do {
-      block.next_free.store(first & low_word, std::memory_order_relaxed);
-      own = ((first >> 32) + 1) << 32 | found / alignof(block_head);
+      block.next_free.store(first & place, std::memory_order_relaxed);
+      own = ((first >> place_bits) + 1) << place_bits | found / alignof(block_head);
     } while (!free.compare_exchange_weak(first, own));
   }
 
@@ -138,7 +138,9 @@ class shared_blocks {
   };
 
   static constexpr std::uint64_t refused = 1;
-  static constexpr std::uint64_t no_key = 0, low_word = 0xffffffff;
+  static constexpr std::uint64_t no_key = 0;
+  static constexpr int place_bits = 41;  // for 256 TiB, beyond the addresses of a process
+  static constexpr std::uint64_t place = (std::uint64_t{1} << place_bits) - 1;
 
   // Blocks that are used again have sizes of eight classes between powers of two.
   [[nodiscard]] static constexpr std::size_t in_class(std::size_t pages) {
@@ -209,12 +211,12 @@ class shared_blocks {
   // A range of released memory of that size, whose bytes are 0; 0: none.
   [[nodiscard]] std::uint64_t free_range(std::size_t bytes) const {
     std::size_t const pages = bytes / page;
-    if (pages != in_class(pages)) return 0;
+    if (bytes > bytes_ || pages != in_class(pages)) return 0;
     auto& free = head_->free_ranges[class_of(pages)];
-    for (std::uint64_t first = free.load(); (first & low_word) != 0;) {
-      auto const& block = at((first & low_word) * alignof(block_head));
-      std::uint64_t const next =
-          ((first >> 32) + 1) << 32 | block.next_free.load(std::memory_order_relaxed);
+    for (std::uint64_t first = free.load(); (first & place) != 0;) {
+      auto const& block = at((first & place) * alignof(block_head));
+      std::uint64_t const next = ((first >> place_bits) + 1) << place_bits |
+                                 block.next_free.load(std::memory_order_relaxed);
       if (free.compare_exchange_weak(first, next)) return block.begin.load();
     }
     return 0;
