@@ -15,6 +15,9 @@
 // This file has the calls that reduce or only wait; copies.cpp has those that copy.
 //
 //   BLINK_SHARED_MEMORY=0    Ranks of one host do not share memory, but send MPI messages.
+//   BLINK_ORDER=ranks        Reductions combine along one tree of the ranks, with the same bits for
+//                            any length and on any hosts. As the info key blink_order, which
+//                            MPI_Comm_set_info and MPI_Comm_dup_with_info take.
 //   BLINK_PMPI_LEAST=BYTES   Shorter messages go to the MPI library; 0 if unset.
 //   BLINK_PMPI_REPORT=1      At the end, rank 0 reports how many calls took which path.
 //   BLINK_DEADLINE=SECONDS   A call that waits this long fails. If unset, calls wait without end.
@@ -91,8 +94,9 @@ int reduce_and_scatter(attached& here, void const* input, void* output,
   if (blink_pmpi::is_ours(type, op)) {
     blink_pmpi::with_our_type(type, [&](auto ours) {
       using T = typename decltype(ours)::type;
-      reduce_and_scatter_units(here, static_cast<T const*>(from), static_cast<T*>(to), counts,
-                               blink::sum{});
+      blink_pmpi::with_aligned<T>(from, to, total, counts[own], [&](T const* in, T* out) {
+        reduce_and_scatter_units(here, in, out, counts, blink::sum{});
+      });
     });
   } else if (std::all_of(counts.begin(), counts.end(),
                          [&](std::size_t count) { return count % each == 0; })) {
@@ -146,11 +150,27 @@ int MPI_Comm_disconnect(MPI_Comm* comm) {
   return PMPI_Comm_disconnect(comm);
 }
 
+int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
+  int code = PMPI_Comm_set_info(comm, info);
+  if (code != MPI_SUCCESS) return code;
+  code = blink_pmpi::shim::the().take_hints(comm, info);
+  if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
+  return code;
+}
+
+int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* copy) {
+  int code = PMPI_Comm_dup_with_info(comm, info, copy);
+  if (code != MPI_SUCCESS) return code;
+  code = blink_pmpi::shim::the().take_hints(*copy, info);
+  if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
+  return code;
+}
+
 int MPI_Allreduce(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
                   MPI_Comm comm) {
   int code = MPI_SUCCESS;
   if (take(entry::allreduce, comm, code, [&](attached& here) {
-        if (!here.takes(reduced_bytes(count, type, op))) return false;
+        if (!here.takes_reduction(reduced_bytes(count, type, op))) return false;
         code = blink_pmpi::reduce_units(input == MPI_IN_PLACE ? output : input, output, count, type,
                                         op, all_reducing(here));
         return true;
@@ -164,7 +184,7 @@ int MPI_Reduce(void const* input, void* output, int count, MPI_Datatype type, MP
                MPI_Comm comm) {
   int code = MPI_SUCCESS;
   if (take(entry::reduce, comm, code, [&](attached& here) {
-        if (!here.takes(reduced_bytes(count, type, op), root)) return false;
+        if (!here.takes_reduction(reduced_bytes(count, type, op), root)) return false;
         bool const is_root = here.rank() == root;
         auto const run = [&](auto const* in, auto* out, std::size_t n, auto const& reducer) {
           auto& tree = here.prepared(collective::reduce, root);
@@ -183,7 +203,7 @@ int MPI_Reduce_scatter_block(void const* input, void* output, int count, MPI_Dat
                              MPI_Op op, MPI_Comm comm) {
   int code = MPI_SUCCESS;
   if (take(entry::reduce_scatter_block, comm, code, [&](attached& here) {
-        if (!here.takes(reduced_bytes(count, type, op))) return false;
+        if (!here.takes_reduction(reduced_bytes(count, type, op))) return false;
         std::vector<std::size_t> const counts(static_cast<std::size_t>(here.ranks()),
                                               static_cast<std::size_t>(count));
         code = reduce_and_scatter(here, input, output, counts, type, op);
@@ -207,7 +227,7 @@ int MPI_Reduce_scatter(void const* input, void* output, int const counts[], MPI_
         for (int rank = 0; rank < here.ranks(); ++rank) {
           bytes += reduced_bytes(counts[rank], type, op);
         }
-        if (!here.takes(bytes)) return false;
+        if (!here.takes_reduction(bytes)) return false;
         code = reduce_and_scatter(here, input, output, sizes, type, op);
         return true;
       })) {

@@ -41,6 +41,7 @@ namespace blink_pmpi {
 struct agreement {
   bool is_used = false;        ///< true if any call goes through blink
   bool shares_memory = false;  ///< true if ranks of one host share memory
+  bool keeps_order = false;    ///< true if reductions combine along the tree of ranks
   std::uint64_t least = 0;     ///< calls of fewer bytes go to the MPI library
 };
 
@@ -83,7 +84,8 @@ inline agreement own_wish() {
   try {
     static_cast<void>(options_wanted());
     static_cast<void>(report_wanted());
-    return {true, shared_memory_wanted(), least_bytes_wanted()};
+    bool const keeps_order = blink::detail::environment_order() == blink::order_promise::ranks;
+    return {true, shared_memory_wanted(), keeps_order, least_bytes_wanted()};
   } catch (blink::input_error const& problem) {
     static std::once_flag is_reported;
     std::call_once(is_reported, [&] { std::fprintf(stderr, "blink: %s\n", problem.what()); });
@@ -98,6 +100,7 @@ class attached {
   void begin(MPI_Comm comm, bool shares_memory) {
     auto options = options_wanted(blink::message_options());
     options.shares_memory = shares_memory;
+    if (agreed_.keeps_order) options.order = blink::order_promise::ranks;
     me_ = std::make_unique<blink::mpi_communicator>(comm, options);
   }
   /// Leaks the communicator, because other ranks may never end it.
@@ -111,6 +114,10 @@ class attached {
   /// True if a call of `bytes` bytes, equal on all ranks, goes through blink.
   [[nodiscard]] bool takes(std::uint64_t bytes, int root = 0) const {
     return bytes > 0 && bytes >= agreed_.least && root >= 0 && root < ranks();
+  }
+  /// The same for a reduction. If the order of the ranks was promised, all sizes go through blink.
+  [[nodiscard]] bool takes_reduction(std::uint64_t bytes, int root = 0) const {
+    return takes(bytes, root) || (agreed_.keeps_order && bytes > 0 && root >= 0 && root < ranks());
   }
   /// True if a call goes through blink whose number of bytes no rank knows.
   [[nodiscard]] bool takes_unknown() const { return agreed_.least == 0; }
@@ -200,13 +207,47 @@ class shim {
   void begin() {
     std::call_once(is_begun_, [this] {
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval_, nullptr);
+      // A duplicate keeps the promise.
+      PMPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &order_keyval_, nullptr);
       int at_end = MPI_KEYVAL_INVALID;
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, nullptr);
       PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, nullptr);
     });
   }
 
+  /// Takes the hint `blink_order` of a communicator, `run` or `ranks`. Its next call begins a new
+  /// blink communicator. Collective. Returns an error code of MPI.
+  int take_hints(MPI_Comm comm, MPI_Info info) {
+    std::array<char, 16> value{};
+    int is_given = 0;
+    if (is_over_ || info == MPI_INFO_NULL || !blink::mpi_channel::runs() ||
+        PMPI_Info_get(info, "blink_order", value.size() - 1, value.data(), &is_given) !=
+            MPI_SUCCESS ||
+        is_given == 0) {
+      return MPI_SUCCESS;
+    }
+    begin();
+    std::string_view const text(value.data());
+    if (text != "run" && text != "ranks") {
+      std::fprintf(stderr, "blink: the info key blink_order is '%s', expected run or ranks\n",
+                   value.data());
+      return MPI_ERR_INFO_VALUE;
+    }
+    if (text == "ranks") {
+      PMPI_Comm_set_attr(comm, order_keyval_, this);
+    } else if (has_attribute(comm, order_keyval_)) {
+      PMPI_Comm_delete_attr(comm, order_keyval_);
+    }
+    return has_attribute(comm, keyval_) ? PMPI_Comm_delete_attr(comm, keyval_) : MPI_SUCCESS;
+  }
+
  private:
+  [[nodiscard]] static bool has_attribute(MPI_Comm comm, int keyval) {
+    void* known = nullptr;
+    int is_known = 0;
+    return PMPI_Comm_get_attr(comm, keyval, &known, &is_known) == MPI_SUCCESS && is_known != 0;
+  }
+
   /// The communicator that a thread used last.
   struct recent {
     MPI_Comm comm = MPI_COMM_NULL;
@@ -235,13 +276,15 @@ class shim {
   attached* attach(MPI_Comm comm) {
     auto const wish = own_wish();
     bool const shares = wish.shares_memory && shared_ < most_shared;
-    std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U};
+    bool const keeps_order = wish.keeps_order || has_attribute(comm, order_keyval_);
+    std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U,
+                                  keeps_order ? 1U : 0U};
     std::uint64_t most[std::size(mine)] = {};
     if (PMPI_Allreduce(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, MPI_MAX,
                        comm) != MPI_SUCCESS) {
       return nullptr;
     }
-    agreement const agreed{most[0] == 0, most[2] == 0, most[1]};
+    agreement const agreed{most[0] == 0, most[2] == 0, most[3] != 0, most[1]};
     auto here = std::make_unique<attached>(agreed);
     // Without memory for all ranks, messages serve them.
     bool const begins =
@@ -250,6 +293,10 @@ class shim {
     if (begins) {
       if (here->shares_memory()) ++shared_;
       ++communicators_[here->comm().all_share_memory() ? 1 : 0];
+    } else if (agreed.keeps_order) {
+      std::fprintf(stderr,
+                   "blink: reductions of a communicator do not keep the order of the ranks "
+                   "(BLINK_ORDER, blink_order): the MPI library serves it\n");
     }
     PMPI_Comm_set_attr(comm, keyval_, here.get());
     std::lock_guard const lock(mutex_);
@@ -319,6 +366,7 @@ class shim {
   static constexpr int most_shared = 100;
 
   int keyval_ = MPI_KEYVAL_INVALID;
+  int order_keyval_ = MPI_KEYVAL_INVALID;  // set: reductions keep the order of the ranks
   std::once_flag is_begun_;
   std::atomic<bool> is_over_ = false;
   std::mutex mutex_;

@@ -128,6 +128,21 @@ void with_our_type(MPI_Datatype type, Run const& run) {
   if (type == MPI_INT) run(std::type_identity<int>{});
 }
 
+/// Calls `run(input, output)` with buffers that are aligned for their elements: those of the
+/// program, or copies.
+template <class T, class Run>
+void with_aligned(void const* input, void* output, std::size_t in_count, std::size_t out_count,
+                  Run const& run) {
+  auto const is_aligned = [](void const* at) {
+    return reinterpret_cast<std::uintptr_t>(at) % alignof(T) == 0;
+  };
+  std::vector<T> in(is_aligned(input) ? 0 : in_count), out(is_aligned(output) ? 0 : out_count);
+  if (!in.empty()) std::memcpy(in.data(), input, in_count * sizeof(T));
+  run(in.empty() ? static_cast<T const*>(input) : in.data(),
+      out.empty() ? static_cast<T*>(output) : out.data());
+  if (!out.empty()) std::memcpy(output, out.data(), out_count * sizeof(T));
+}
+
 /// Elements that do not fill blocks, in parts.
 template <class Part>
 class in_parts {
@@ -175,7 +190,8 @@ int reduce_units(void const* input, void* output, int count, MPI_Datatype type, 
   if (is_ours(type, op)) {
     with_our_type(type, [&](auto ours) {
       using T = typename decltype(ours)::type;
-      run(static_cast<T const*>(input), static_cast<T*>(output), elements, blink::sum{});
+      with_aligned<T>(input, output, elements, output == nullptr ? 0 : elements,
+                      [&](T const* in, T* out) { run(in, out, elements, blink::sum{}); });
     });
     return code;
   }

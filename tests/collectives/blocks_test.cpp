@@ -4,11 +4,15 @@
 #include <blink/collectives/all_reduce_blocks.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/small_float.hpp>
+#include <blink/transports/host/processes.hpp>
 #include <blink/transports/host/slots.hpp>
 
 #include "support/expect_error.hpp"
+#include "support/forked_ranks.hpp"
+#include "support/message_ranks.hpp"
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -155,6 +159,164 @@ TYPED_TEST(all_reduce_blocks, refuses_parts_that_do_not_fit) {
     EXPECT_ERROR(blink::all_reduce_blocks(comm, buffer.data(), none, 4, 4), "output is null");
     blink::all_reduce_blocks(comm, buffer.data(), output.data(), 4, 6);
   });
+}
+
+// `order_promise::ranks`: the same bits along every schedule, whatever the count.
+
+/// The sum of element i of all ranks' inputs, along the tree of the ranks.
+template <class T, class Total = float>
+std::vector<T> summed_along_tree(std::vector<T> const& inputs, std::size_t ranks) {
+  std::size_t const count = inputs.size() / ranks;
+  std::vector<T> result;
+  for (std::size_t i = 0; i < count; ++i) {
+    result.push_back(static_cast<T>(serial<Total>(inputs, count, i, 0, ranks)));
+  }
+  return result;
+}
+
+/// Runs reductions on a rank and compares them with the serial sums. `trees` empty: no schedule.
+template <class Comm, class Reducer>
+void expect_tree_of_ranks(Comm& comm, std::vector<blink::schedule> const& all_reduces,
+                          std::vector<std::size_t> const& counts, Reducer const& reduce) {
+  auto const ranks = static_cast<std::size_t>(comm.rank_count());
+  auto const rank = static_cast<std::size_t>(comm.rank());
+  for (auto const count : counts) {
+    auto const inputs = drawn<float>(ranks * count, 5 + ranks + count);
+    auto const expected = summed_along_tree(inputs, ranks);
+    auto const own = inputs.begin() + static_cast<std::ptrdiff_t>(rank * count);
+    std::vector<float> const input(own, own + static_cast<std::ptrdiff_t>(count));
+    auto const name = std::to_string(ranks) + " ranks, count " + std::to_string(count);
+    std::vector<float> output(count);
+    blink::all_reduce(comm, input, output, reduce);
+    EXPECT_TRUE(equal_bits(output, expected)) << "tuned all_reduce, " << name;
+    for (std::size_t k = 0; k < all_reduces.size(); ++k) {
+      output = input;
+      blink::all_reduce(comm, all_reduces[k], output.data(), output.data(), count, reduce);
+      EXPECT_TRUE(equal_bits(output, expected)) << "all_reduce " << k << ", " << name;
+    }
+    for (std::size_t root = 0; root < ranks; root += ranks - 1) {
+      output.assign(count, 0);
+      blink::reduce(comm, input, output, static_cast<int>(root), reduce);
+      EXPECT_TRUE(rank != root || equal_bits(output, expected)) << "reduce, " << name;
+      if (ranks == 1) break;
+    }
+    // The blocks of one rank after the other, each of `count` elements.
+    std::vector<float> blocks;
+    for (std::size_t block = 0; block < ranks; ++block) {
+      for (std::size_t i = 0; i < count; ++i) {
+        blocks.push_back(input[i] * static_cast<float>(1 << block));  // exact
+      }
+    }
+    blink::reduce_scatter(comm, blocks, output, reduce);
+    auto scaled = expected;
+    for (auto& value : scaled) value *= static_cast<float>(1 << rank);
+    EXPECT_TRUE(equal_bits(output, scaled)) << "reduce_scatter, " << name;
+  }
+}
+
+std::vector<std::size_t> const some_counts{1, 7, 513, 3000, 70001};
+
+TYPED_TEST(all_reduce_blocks, promise_of_ranks_holds_along_all_schedules_that_are_accepted) {
+  auto const reduce = blink::with_order<blink::order_promise::ranks>(blink::sum{});
+  for (int const ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12}) {
+    std::vector<blink::schedule> schedules{blink::star_schedule(ranks),
+                                           blink::one_shot_schedule(ranks),
+                                           blink::flat_schedule(ranks, ranks / 2)};
+    if (std::has_single_bit(static_cast<unsigned>(ranks))) {
+      schedules.push_back(blink::binomial_schedule(ranks, 0));
+    }
+    if (ranks == 12) {  // three hosts: the first two have a node together
+      schedules.push_back(blink::hosts_schedule({1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3}));
+    }
+    TypeParam owner(ranks);
+    owner.run([&](auto& comm) { expect_tree_of_ranks(comm, schedules, some_counts, reduce); });
+  }
+}
+
+TYPED_TEST(all_reduce_blocks, promise_of_ranks_is_an_option) {
+  blink::communicator_options options;
+  options.order = blink::order_promise::ranks;
+  for (int const ranks : {3, 4, 7, 8}) {
+    TypeParam owner(ranks, options);
+    owner.run([&](auto& comm) {
+      expect_tree_of_ranks(comm, {}, some_counts, blink::sum{});
+      // Reducers that promise less, and others.
+      expect_tree_of_ranks(comm, {}, some_counts,
+                           blink::with_order<blink::order_promise::any>(blink::sum{}));
+      expect_tree_of_ranks(comm, {}, some_counts,
+                           blink::with_order<blink::order_promise::shape>(blink::sum{}));
+      auto const own = drawn<blink::bfloat16>(1000, 50 + static_cast<std::uint64_t>(comm.rank()));
+      std::vector<blink::bfloat16> all(1000 * static_cast<std::size_t>(ranks)), output(1000);
+      blink::all_gather(comm, own, all);
+      blink::all_reduce(comm, own, output, blink::accumulate_in<float>(blink::sum{}));
+      EXPECT_TRUE(equal_bits(output, summed_along_tree(all, static_cast<std::size_t>(ranks))));
+      blink::barrier(comm);
+      EXPECT_ERROR(
+          blink::all_reduce(comm, blink::chain_schedule(ranks, 0), own.data(), output.data(), 1000,
+                            blink::accumulate_in<float>(blink::sum{})),
+          "order_promise::ranks");
+    });
+  }
+  options.order = blink::order_promise::shape;
+  EXPECT_ERROR(TypeParam(2, options), "order is neither run nor ranks");
+}
+
+TEST(tree_of_ranks, holds_among_hosts_and_processes) {
+  auto const reduce = blink::with_order<blink::order_promise::ranks>(blink::sum{});
+  for (int const ranks : {4, 6}) {
+    for (int const of_host : {1, 2, 3}) {
+      blink_test::message_options with;
+      with.ranks_of_host = of_host;
+      if (of_host == 3) with.options.order = blink::order_promise::ranks;
+      blink_test::run_over_messages(ranks, with, [&](auto& comm) {
+        if (of_host == 3) {
+          expect_tree_of_ranks(comm, {}, some_counts, blink::sum{});
+        } else {
+          expect_tree_of_ranks(comm, {}, some_counts, reduce);
+        }
+      });
+    }
+  }
+  blink_test::forked_ranks all(5, std::size_t{256} << 20);
+  all.start([&](int rank) {
+    blink::communicator_options options;
+    options.order = blink::order_promise::ranks;
+    blink::process_communicator comm(all.path(), rank, options);
+    expect_tree_of_ranks(comm, {blink::star_schedule(5)}, some_counts, blink::sum{});
+    return std::string(testing::Test::HasFailure() ? "wrong" : "right");
+  });
+  for (auto const& end : all.finish()) EXPECT_EQ(end.text, "right");
+}
+
+TEST(tree_of_ranks, ranks_with_another_order_do_not_match) {
+  blink_test::forked_ranks all(2, std::size_t{64} << 20);
+  all.start([&](int rank) {
+    blink::communicator_options options;
+    if (rank == 1) options.order = blink::order_promise::ranks;
+    blink::process_communicator comm(all.path(), rank, options);
+    std::vector<float> data(100, 1);
+    try {
+      blink::all_reduce(comm, data.data(), data.data(), data.size());
+    } catch (blink::collective_error const& failure) {
+      return std::string(failure.what());
+    }
+    return std::string("no error");
+  });
+  for (auto const& end : all.finish()) {
+    EXPECT_NE(end.text.find("order"), std::string::npos) << end.text;
+  }
+}
+
+TEST(tree_of_ranks, schedules_say_in_which_order_they_combine) {
+  using enum blink::operand_order;
+  EXPECT_EQ(blink::operands_of(blink::star_schedule(6)), tree_of_ranks);
+  EXPECT_EQ(blink::operands_of(blink::binomial_schedule(8, 0)), tree_of_ranks);
+  EXPECT_EQ(blink::operands_of(blink::binomial_schedule(6, 0)), ranks);  // 6 is 3 and 3
+  EXPECT_EQ(blink::operands_of(blink::binomial_schedule(4, 1)), any);
+  EXPECT_EQ(blink::operands_of(blink::chain_schedule(3, 0)), ranks);
+  EXPECT_EQ(blink::operands_of(blink::hosts_schedule({1, 1, 2, 2})), tree_of_ranks);
+  EXPECT_EQ(blink::operands_of(blink::hosts_schedule({1, 2, 1, 2})), any);
+  EXPECT_EQ(blink::operands_of(blink::hosts_schedule({1, 1, 1, 2})), ranks);
 }
 
 }}  // namespace blocks_test

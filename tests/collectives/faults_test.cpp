@@ -489,6 +489,21 @@ TEST(preconditions, of_buffers) {
                                 blink::sum{});
             }),
             "more than an address can name");
+      auto* const askew = reinterpret_cast<int*>(reinterpret_cast<char*>(in.data()) + 1);
+      names(refusal([&] { blink::all_reduce(comm, star, askew, out.data(), 9, blink::sum{}); }),
+            "all_reduce on rank 1: the input lies 1 bytes behind a multiple of 4");
+      names(refusal([&] { blink::all_gather(comm, star, in.data(), askew, 2); }),
+            "all_gather on rank 1: the output lies 1 bytes behind a multiple of 4");
+      names(refusal([&] {
+              blink::grouped(comm, star, blink::collective::all_reduce,
+                             std::vector<blink::buffer_part<int>>{{askew, out.data(), 2}},
+                             blink::sum{});
+            }),
+            "the input lies 1 bytes");
+      names(refusal([&] {
+              blink::all_gather_v(comm, star, askew, out.data(), {{0, 1}, {1, 1}, {2, 1}});
+            }),
+            "the input lies 1 bytes");
       names(refusal([&] { blink::gather(comm, star, in.data(), out.data(), 1); }), "gather");
       names(refusal([&] { blink::gather(comm, all, in.data(), out.data(), 1); }), "gather");
       names(refusal([&] {

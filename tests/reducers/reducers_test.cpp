@@ -101,6 +101,26 @@ TEST(reducer, integers_wrap_around) {
   EXPECT_EQ(blink::avg{}.finish(std::uint8_t{200}, 3), 66);
 }
 
+TEST(reducer, averages_of_narrow_integers_do_not_wrap_around) {
+  blink::thread_ranks(140).run([](auto& comm) {
+    std::vector<std::int8_t> const small(3, 100);
+    std::vector<std::uint8_t> const large(3, 255);
+    std::vector<std::int16_t> const negative(3, -32768);
+    std::vector<std::int8_t> a(3);
+    std::vector<std::uint8_t> b(3);
+    std::vector<std::int16_t> c(3);
+    blink::all_reduce(comm, blink::binomial_schedule(140, 0), small.data(), a.data(), 3,
+                      blink::avg{});
+    blink::all_reduce(comm, large, b, blink::avg{});
+    blink::reduce(comm, negative, c, 0, blink::avg{});
+    EXPECT_EQ(a, small);
+    EXPECT_EQ(b, large);
+    if (comm.rank() == 0) {
+      EXPECT_EQ(c, negative);
+    }
+  });
+}
+
 TEST(reducer, ties_keep_the_first) {
   EXPECT_TRUE(std::signbit(blink::min{}(-0.0, 0.0)));
   EXPECT_FALSE(std::signbit(blink::max{}(0.0, -0.0)));

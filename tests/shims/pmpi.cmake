@@ -9,7 +9,7 @@ foreach(name IN LISTS BLINK_MPI_LIBRARIES)
 Reduce Reduce_scatter Reduce_scatter_block Scatter Scatterv")
   set(habits "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
 Reduce_scatter Reduce_scatter_block Scatterv")
-  foreach(program IN ITEMS program sweep habits)
+  foreach(program IN ITEMS program sweep habits order)
     add_executable(pmpi_${program}_${name} shims/pmpi/${program}.cpp)
     target_link_libraries(pmpi_${program}_${name} PRIVATE blink_development mpi_${name})
     add_dependencies(blink_mpi_tests pmpi_${program}_${name})
@@ -30,6 +30,14 @@ Reduce_scatter Reduce_scatter_block Scatterv")
   if(BLINK_TEST_SLOW OR NOT name STREQUAL mpich)  # messages of the library, as among hosts
     blink_add_pmpi_test(program_by_messages program 3 "${all_calls}" BLINK_SHARED_MEMORY=0)
   endif()
+  # Four ranks: one after the other is another order than along the tree.
+  foreach(way IN ITEMS info environment)
+    set(variable $<IF:$<STREQUAL:${way},info>,BLINK_PMPI_LEAST=0,BLINK_ORDER=ranks>)
+    add_test(NAME pmpi.${name}.order_by_${way}.4_ranks
+             COMMAND ${BLINK_MPI_LAUNCH_${name}} 4 env LD_PRELOAD=$<TARGET_FILE:blink_pmpi_${name}>
+                     ${variable} $<TARGET_FILE:pmpi_order_${name}> ${way})
+    set_tests_properties(pmpi.${name}.order_by_${way}.4_ranks PROPERTIES TIMEOUT 300 PROCESSORS 4)
+  endforeach()
   if(name STREQUAL mpich)
     continue()  # the rest are paths of the shim alone
   endif()
@@ -42,6 +50,7 @@ Reduce_scatter Reduce_scatter_block Scatterv")
   blink_add_pmpi_test(multiple_by_messages habits 2 "${habits}" BLINK_SHARED_MEMORY=0 multiple)
   blink_add_pmpi_test(no_number habits 2 "" BLINK_PMPI_LEAST=many)
   blink_add_pmpi_test(no_deadline habits 2 "" BLINK_DEADLINE=never)
+  blink_add_pmpi_test(no_order habits 2 "" BLINK_ORDER=rank)
   blink_add_pmpi_test(no_report habits 2 "" BLINK_PMPI_REPORT=yes)
   blink_add_pmpi_test(no_choice habits 2 "" BLINK_SHARED_MEMORY=maybe)
 endforeach()

@@ -46,7 +46,7 @@ class unequal_call {
                T* output, std::vector<block> const& blocks, Reducer const& reduce)
       : all_(name, kind, blocks, comm.rank_count(), sizeof(T)) {
     auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind, all_.bytes(),
-                                        {.in_order = !is_commutative<Reducer>});
+                                        {.needed = operands_needed<Reducer>});
     chosen.prepared->expect_carries(kind);
     all_.check_buffers(name, comm.rank(), input, output);
     expect_reachable(comm, input, all_.input_bytes(comm.rank()), to_text(kind), "the input");

@@ -10,11 +10,14 @@
 #include <blink/core/error.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/detail/block_tree.hpp>
+#include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/operand_order.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -30,7 +33,7 @@ namespace detail {
 /// The combination of a reducer, on its accumulators.
 template <class Reducer>
 struct combine_only {
-  static constexpr bool is_commutative = false;  // the order is the ranks'
+  static constexpr order_promise order = order_promise::ranks;
 
   template <class Accumulator>
   constexpr Accumulator operator()(Accumulator const& a, Accumulator const& b) const {
@@ -49,15 +52,15 @@ struct combine_only {
 /// give equal bits on 1, 2, 3, 4, 6, 8, 12 and 24 ranks. The bits of an element do not depend on
 /// the count.
 ///
-/// trees:  chooses the schedules of an all-to-all and an all-gather by size
+/// trees:  chooses the schedules of an all-reduce, an all-to-all and an all-gather by size
 /// input:  this rank's blocks one after the other (blocks / ranks * count); rank r holds the blocks
 ///         from r * blocks / ranks on
 /// output: the result (count); must not overlap `input`
 /// blocks: in all; a multiple of the number of ranks
 /// Moves:  the totals of the tree's largest nodes on each rank as an all-to-all, then the result as
-///         an all-gather. That is as much as a direct all-reduce if each rank has one such node.
-///         Of 24 blocks, 2, 4, 8 and 24 ranks have one each, 12 up to two, 6 up to three, 3 up to
-///         four. Two ranks with one node each make an all-reduce.
+///         an all-gather. If each rank has one such node, an all-reduce whose schedule combines
+///         along the tree of ranks. Of 24 blocks, 2, 4, 8 and 24 ranks have one each, 12 up to two,
+///         6 up to three, 3 up to four.
 /// Needs:  memory for as many buffers as a rank has nodes, and one more.
 /// Order:  fixed, as above. `finish` gets `blocks` as the number of contributions.
 /// Throws: precondition_error if `blocks` is not a multiple of the number of ranks, or for buffers
@@ -113,19 +116,24 @@ void all_reduce_blocks(Comm& comm, Source&& trees, T const* input, T* output, st
                                             element_place{at + i, static_cast<int>(me)}));
     }
   };
-  if (ranks <= 2 && most == 1) {
-    // Two totals have one order, that of the ranks.
-    auto const chosen = trees.choose(collective::all_reduce, count * sizeof(accumulator));
+  // If each rank has one node, the tree of blocks above these nodes is the tree of the ranks.
+  using combination = detail::combine_only<Reducer>;
+  auto const direct =
+      most > 1 ? chosen_schedule{}
+               : detail::choose_schedule(comm, trees, collective::all_reduce,
+                                         count * sizeof(accumulator),
+                                         {.needed = detail::operands_needed<combination>});
+  if (most == 1 && (ranks == 1 || direct.prepared->operands() == operand_order::tree_of_ranks)) {
     accumulator* totals = nullptr;
     if constexpr (is_final) {
       totals = output;
     } else {
       totals = reinterpret_cast<accumulator*>(
-          chosen.prepared->packed_at(comm.rank()).at_least(count * sizeof(accumulator)));
+          direct.prepared->packed_at(comm.rank()).at_least(count * sizeof(accumulator)));
     }
     combiner.write(nodes[me].front(), 0, count, totals, of_input);
-    if (ranks == 2) {
-      all_reduce(comm, trees, totals, totals, count, detail::combine_only<Reducer>{reduce});
+    if (ranks > 1) {
+      all_reduce(comm, *direct.prepared, totals, totals, count, combination{reduce});
     }
     if constexpr (!is_final) finish(totals, 0, count, output);
     return;

@@ -90,7 +90,7 @@ class sparse_call final : public staged_call {
                                ": the data is null, expected elements");
     }
     expect_reachable(comm, data, mask.count() * sizeof(T), "all_reduce_sparse", "the data");
-    expect_runs(prepared, sizes_of<Reducer, T>(), is_commutative<Reducer>, comm.rank_count(),
+    expect_runs(prepared, sizes_of<Reducer, T>(), operands_needed<Reducer>, comm.rank_count(),
                 "communicator_options");
   }
 
@@ -250,14 +250,14 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
 template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, block_mask& mask, Reducer const& reduce = {}) {
   auto const chosen = detail::tuned_source<Comm>{comm}.choose(
-      collective::all_reduce, mask.count() * sizeof(T), !is_commutative<Reducer>);
+      collective::all_reduce, mask.count() * sizeof(T), detail::operands_needed<Reducer>);
   return all_reduce_sparse(comm, *chosen.prepared, data, mask, reduce);
 }
 template <communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, std::size_t count, std::size_t block_elements,
                                 Reducer const& reduce = {}) {
   auto const chosen = detail::tuned_source<Comm>{comm}.choose(
-      collective::all_reduce, count * sizeof(T), !is_commutative<Reducer>);
+      collective::all_reduce, count * sizeof(T), detail::operands_needed<Reducer>);
   return all_reduce_sparse(comm, *chosen.prepared, data, count, block_elements, reduce);
 }
 

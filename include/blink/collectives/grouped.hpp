@@ -59,7 +59,7 @@ class grouped_call final : public staged_call {
     std::vector<memory_range> ranges;
     for (auto const& part : parts) {
       auto const overlap = check_buffers(kind, use_, comm.rank(), comm.rank_count(), part.input,
-                                         part.output, part.count, sizeof(T));
+                                         part.output, part.count, sizeof(T), alignof(T));
       add_ranges(ranges, part, overlap == buffer_overlap::in_place);
       auto const expect_part = [&](void const* buffer, std::size_t blocks, char const* which) {
         expect_reachable(comm, buffer, part.count * blocks * sizeof(T), "grouped", which);

@@ -209,6 +209,10 @@ inline constexpr auto collective_names = [] {
   constexpr auto kinds = detail::kinds_with(&collective_traits::moves_data);
   return detail::is_among(kinds, kind);
 }
+/// True if elements of several ranks are combined.
+[[nodiscard]] constexpr bool combines_elements_of_ranks(collective kind) {
+  return has_reduce_phase(kind) && moves_data(kind);
+}
 /// True if every tree spans all ranks and carries a part of the buffer.
 [[nodiscard]] constexpr bool has_spanning_trees(collective kind) {
   return moves_data(kind) && !is_point_to_point(kind);

@@ -78,9 +78,15 @@ struct max {
   }
 };
 
-/// The sum divided by the number of ranks. Integers: the wrapped sum, divided towards zero.
+/// The sum divided by the number of ranks. Integers: divided towards zero. Those of 8 and 16 bits
+/// are added as `std::int32_t`, wider ones wrap around in their own type.
 struct avg {
   static constexpr bool is_commutative = true;
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < sizeof(std::int32_t))
+  BLINK_HOST_DEVICE constexpr std::int32_t lift(T const& a) const {
+    return a;
+  }
   template <class T>
     requires requires(T const a, T const b) {
       { a + b } -> std::convertible_to<T>;
@@ -130,6 +136,7 @@ scaled_sum(Factor) -> scaled_sum<Factor>;
 BLINK_MODELS(reducer_for<sum, float>);
 BLINK_MODELS(reducer_for<max, std::uint8_t>);
 BLINK_MODELS(has_finish<avg, double>);
+BLINK_MODELS(has_finish<avg, std::int8_t>);
 BLINK_MODELS(!reducer_for<sum, void*>);  // addresses have no sum
 BLINK_MODELS(combines_elements<prod, int> && !combines_elements<scaled_sum<float>, float>);
 BLINK_MODELS(!reducer_for<scaled_sum<float>, int>);  // the factor would lose its fraction

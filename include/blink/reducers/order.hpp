@@ -15,6 +15,10 @@ enum class order_promise : std::uint8_t {
   any,    ///< a rank combines inputs as they arrive: bits depend on the timing
   run,    ///< equal schedules, counts and inputs give equal bits with any timing
   shape,  ///< as `run`, and element i has the same order for any count: `periodic_part`
+  /// Operands are combined along one binary tree of the ranks, which depends on their number alone:
+  /// equal bits for any count, along any schedule, on any hosts. Schedules that cannot do so are
+  /// refused (`operands_of`). Devices refuse it.
+  ranks,
 };
 
 /// The promise that a reducer asks for in `static constexpr order_promise order`; else `run`.
@@ -35,8 +39,8 @@ struct ordered_reducer : Reducer {
 /// Gives a reducer another promise.
 ///
 /// `all_reduce(…, with_order<order_promise::shape>(sum{}))`: equal elements give equal bits, also
-/// in buffers of other lengths. `any` saves time where ranks have many children whose data arrives
-/// late or one after the other.
+/// in buffers of other lengths. With `ranks` they also do on other machines and along other trees.
+/// `any` saves time where ranks have many children whose data arrives late or one after the other.
 template <order_promise Order, class Reducer>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr ordered_reducer<Order, Reducer> with_order(
     Reducer const& reduce) {

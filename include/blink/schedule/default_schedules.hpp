@@ -140,37 +140,4 @@ template <class = when_used>
   return result;
 }
 
-/// True if the trees combine in the order of the ranks, which reducers that are not commutative
-/// need.
-///
-/// At every rank the children are ordered by rising rank, with the rank itself among them. So the
-/// result is true if every subtree of every reduce tree holds consecutive ranks.
-///
-/// Time:   O(T V h) for trees of height h.
-/// Pre:    `validate(schedule)` passed.
-template <class = when_used>
-[[nodiscard]] bool reduces_in_order(schedule const& source) {
-  auto const ranks = static_cast<std::size_t>(source.rank_count);
-  for (auto const& tree : source.trees) {
-    if (tree.reduce_parent.empty()) continue;
-    struct subtree {
-      std::size_t lowest = SIZE_MAX, highest = 0, size = 0;
-    };
-    std::vector<subtree> below(ranks);
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (int at = static_cast<int>(rank); at >= 0;
-           at = tree.reduce_parent[static_cast<std::size_t>(at)]) {
-        auto& above = below[static_cast<std::size_t>(at)];
-        if (rank < above.lowest) above.lowest = rank;
-        above.highest = rank;
-        ++above.size;
-      }
-    }
-    for (auto const& row : below) {
-      if (row.highest - row.lowest + 1 != row.size) return false;
-    }
-  }
-  return true;
-}
-
 }}  // namespace blink::BLINK_ABI

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -389,6 +390,20 @@ void operations_see_what_there_is_alone() {
   say("zeros", is_zero_seen ? 1 : 0);
 }
 
+// Packed records may hold numbers anywhere.
+void numbers_that_are_not_aligned() {
+  std::vector<char> bytes(8 * sizeof(double) + 1), sums(bytes.size());
+  for (std::size_t i = 0; i < 8; ++i) {
+    double const value = world_rank() + static_cast<double>(i);
+    std::memcpy(bytes.data() + 1 + i * sizeof value, &value, sizeof value);
+  }
+  MPI_Allreduce(bytes.data() + 1, sums.data() + 1, 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, sums.data() + 1, 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  double last = 0;
+  std::memcpy(&last, sums.data() + 1 + 7 * sizeof last, sizeof last);
+  say("not aligned", static_cast<int>(last));
+}
+
 // The program handles its errors. It prints classes, because codes differ.
 void mistakes() {
   MPI_Comm copy = MPI_COMM_NULL;
@@ -484,6 +499,7 @@ int main(int count, char** texts) {
   nothing();
   operation_on_a_derived_type();
   operations_see_what_there_is_alone();
+  numbers_that_are_not_aligned();
   mistakes();
   calls_that_differ();
   many_at_once(12);

@@ -671,6 +671,16 @@ TEST(process_environment, is_joined) {
     EXPECT_EQ(comm.rank(), 1);
     EXPECT_EQ(comm.rank_count(), 2);
     EXPECT_EQ(comm.options().waits.deadline.count(), 3'500'000'001);
+    EXPECT_EQ(comm.options().order, blink::order_promise::run);
+  }
+  {
+    environment const variables("0", "2", segment.path().c_str(), nullptr);
+    setenv("BLINK_ORDER", "rank", 1);
+    EXPECT_ERROR(blink::process_communicator{}, "BLINK_ORDER is 'rank', expected run or ranks");
+    setenv("BLINK_ORDER", "ranks", 1);
+    blink::process_communicator const comm;
+    unsetenv("BLINK_ORDER");
+    EXPECT_EQ(comm.options().order, blink::order_promise::ranks);
   }
   environment const variables("0", "3", segment.path().c_str(), nullptr);
   EXPECT_THROW(blink::process_communicator{}, blink::input_error);

@@ -4,9 +4,9 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,7 +65,7 @@ struct nodes_of_ranks {
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     auto& nodes = result.nodes.emplace_back();
     add_nodes_within({0, blocks}, {rank * own, (rank + 1) * own}, nodes);
-    result.most = std::max(result.most, nodes.size());
+    if (nodes.size() > result.most) result.most = nodes.size();
   }
   return result;
 }
@@ -105,9 +105,9 @@ class block_combiner {
   void write(block_node const& node, std::size_t at, std::size_t count, Accumulator* to,
              Leaf const& leaf) const {
     for (std::size_t done = 0; done < count; done += row) {
-      auto const length = std::min(row, count - done);
+      auto const length = row < count - done ? row : count - done;
       auto const* const totals = combine(node, at + done, length, to + done, leaf);
-      if (totals != to + done) std::copy_n(totals, length, to + done);
+      if (totals != to + done) std::memcpy(to + done, totals, length * sizeof(Accumulator));
     }
   }
 

@@ -73,9 +73,11 @@ struct call_description : call_parameters {
     }
     if (element_bytes != other.element_bytes || types != other.types) {
       if (!result.empty()) result += "; ";
-      result += names() == other.names()
-                    ? text_of({"another reducer than ", name, ", of the same name: ", names()})
-                    : text("types", names(), other.names());
+      result +=
+          names() == other.names()
+              ? text_of({"another reducer than ", name, ", of the same name, or another order",
+                         " in its communicator_options: ", names()})
+              : text("types", names(), other.names());
     }
     if (!result.empty()) return result;
     if (root != other.root) return text("root", root, other.root);

@@ -49,6 +49,7 @@ struct checked_call {
   void const* input = nullptr;
   void const* output = nullptr;
   void const* types = nullptr;  ///< `call_types`
+  order_promise order = order_promise::run;
   friend bool operator==(checked_call const&, checked_call const&) = default;
 };
 
@@ -68,6 +69,8 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
  public:
   void check_call(call_frame& call) final {
     auto const& size = call.size;
+    auto const promised = comm().options().order;
+    if (call.order < promised) call.order = promised;
     auto const* const owner = call.prepared.tables().layout().owner;
     expects(owner == nullptr || owner == comm().owner(),
             "schedule: prepared by another communicator, expected one of this communicator");
@@ -76,8 +79,9 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
       return;
     }
     static thread_local known_call known;  // the thread of a queue may also make a rank's calls
-    checked_call const now{call.prepared.hash(), call.rank,  comm().rank_count(), call.kind,
-                           size.count,           call.input, call.output,         &call.types};
+    checked_call const now{
+        call.prepared.hash(), call.rank,   comm().rank_count(), call.kind, size.count,
+        call.input,           call.output, &call.types,         call.order};
     if (known.call != now) known = {now, check_all(call)};
     call.needs_copy = known.needs_copy;
     expect_reached(call);
@@ -91,10 +95,12 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     call.idle = {};
     status result = status::ok;
     if (call.leads) {
-      call_record const record{
+      call_record record{
           parameters_of(call.prepared, call.kind, call.size, call.types, call.common_state),
           call.input, call.output, is_eager(call.types) && call.size.blocks == nullptr,
           &call.types.names_begin};
+      // Ranks with options of another order do not match.
+      if (call.order != call.types.order) record.parameters.types += 1;
       call.observed.begin([&] {
         return call_event{.kind = call.kind,
                           .rank = comm.rank(),
@@ -110,7 +116,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
         for (std::size_t k = 0; k < call.task_count(); ++k) {
           set_task(call, call.tasks.first[k], result);
         }
-        if (call.types.order == order_promise::any) give_memory_for_sums(call);
+        if (call.order == order_promise::any) give_memory_for_sums(call);
       });
     }
     if constexpr (eager_communicator<Comm>) call.is_eager = comm.group().from_leader(call.is_eager);
@@ -218,12 +224,18 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
         cause.peer == rank ? cause.rank : cause.peer, cause.tree, cause.chunk, cause.disagrees);
   }
 
-  chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root, bool in_order) final {
-    return comm().tuning().choose(comm(), kind, bytes, root, in_order);
+  chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root,
+                               operand_order needed) final {
+    return comm().tuning().choose(comm(), kind, bytes, root, needed);
   }
 
  private:
   [[nodiscard]] Comm& comm() { return static_cast<Comm&>(*this); }
+
+  [[nodiscard]] static operand_order needed_by(call_frame const& call) {
+    if (!combines_elements_of_ranks(call.kind)) return operand_order::any;
+    return operands_needed_for(call.order, call.types.is_commutative);
+  }
 
   /// Returns true if the call needs a copy of its input.
   [[nodiscard]] bool check_all(call_frame& call) {
@@ -233,11 +245,17 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     call.prepared.expect_carries_blocks(call.kind, [&size](std::size_t rank) {
       return size.blocks == nullptr ? size.count : size.blocks[rank].count;
     });
-    expect_runs(call.prepared, call.types.sizes, call.types.is_commutative, ranks,
-                "communicator_options");
-    if (size.blocks != nullptr) return false;
-    auto const overlap = check_buffers(call.kind, use_of(call.tasks), call.rank, ranks, call.input,
-                                       call.output, size.count, call.types.sizes.value);
+    expect_runs(call.prepared, call.types.sizes, needed_by(call), ranks, "communicator_options");
+    if (size.blocks != nullptr) {  // the caller has checked them otherwise
+      auto const use = use_of(call.tasks);
+      auto const name = text_of({to_text(call.kind), " on rank ", call.rank});
+      if (use.reads) expect_aligned(name, "input", call.input, call.types.alignment);
+      if (use.writes) expect_aligned(name, "output", call.output, call.types.alignment);
+      return false;
+    }
+    auto const overlap =
+        check_buffers(call.kind, use_of(call.tasks), call.rank, ranks, call.input, call.output,
+                      size.count, call.types.sizes.value, call.types.alignment);
     bool const keeps_input = sends_and_receives(call.kind) || call.prepared.source().is_one_shot;
     return overlap == buffer_overlap::in_place && keeps_input;
   }
@@ -257,7 +275,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
 
   void set_task(call_frame& call, tree_task& here, status entered) {
     auto const& types = call.types;
-    call.prepared.set_call(here, call.kind, block_of(call, here), types.sizes, types.order,
+    call.prepared.set_call(here, call.kind, block_of(call, here), types.sizes, call.order,
                            types.cut, call.size.chunk_bytes);
     if (entered != status::ok) return;
     if constexpr (zero_copy_transport<typename Comm::transport_type>) {

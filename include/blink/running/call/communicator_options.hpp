@@ -6,6 +6,7 @@
 #include <blink/core/duration.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/text.hpp>
+#include <blink/reducers/order.hpp>
 #include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/connections/slot_rotation.hpp>
@@ -59,6 +60,9 @@ struct communicator_options {
   /// True: ranks of one host pass data in memory that they share. False: communicators over
   /// messages, such as `mpi_communicator`, pass all data in messages.
   bool shares_memory = true;
+  /// With `ranks` every reduction keeps this promise, whatever its reducer promises. With `run` the
+  /// reducer decides.
+  order_promise order = order_promise::run;
   std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 only for `team_group`
 };
 
@@ -69,6 +73,9 @@ void validate(communicator_options const& options) {
   expects(options.team_size >= 1, "communicator_options: team_size is 0, expected at least 1");
   expects(options.waits.deadline.count() > 0,
           "communicator_options: the deadline is not positive, expected more than 0");
+  expects(options.order == order_promise::run || options.order == order_promise::ranks,
+          "communicator_options: order is neither run nor ranks, expected one of them; reducers "
+          "make the other promises (with_order)");
   expects(options.waits.spins >= 0, "communicator_options: spins is negative, expected at least 0");
   expects(options.waits.yields >= 0,
           "communicator_options: yields is negative, expected at least 0");

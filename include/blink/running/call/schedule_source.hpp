@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/operand_order.hpp>
 #include <blink/schedule/schedule.hpp>
 
 #include <concepts>
@@ -48,7 +49,7 @@ namespace detail {
 
 /// The way in which a call uses its schedule.
 struct schedule_use {
-  bool in_order = false;     ///< the reducer needs its operands in the order of the ranks
+  operand_order needed = operand_order::any;  ///< by the reducer
   bool is_one_call = false;  ///< nothing refers to the prepared schedule after the next call
 };
 
@@ -71,8 +72,8 @@ template <communicator Comm, schedule_source Source>
                                               std::size_t bytes, schedule_use use = {}) {
   if constexpr (single_schedule<Source>) {
     return {&prepared_from(comm, std::forward<Source>(trees), use), 0};
-  } else if constexpr (requires { trees.choose(kind, bytes, use.in_order); }) {
-    return trees.choose(kind, bytes, use.in_order);
+  } else if constexpr (requires { trees.choose(kind, bytes, use.needed); }) {
+    return trees.choose(kind, bytes, use.needed);
   } else {
     return trees.choose(kind, bytes);
   }

@@ -11,6 +11,7 @@
 #include <blink/running/walk/transport.hpp>
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/given_tuning.hpp>
+#include <blink/schedule/operand_order.hpp>
 #include <blink/schedule/tuning_table.hpp>
 
 #include <array>
@@ -108,21 +109,25 @@ class tuning_store {
  public:
   /// Returns the schedule of a call, which it prepares if no call has needed it before.
   ///
-  /// in_order: only one that combines in the order of the ranks, if the table has any
+  /// needed: the order in which the reducer needs its operands. If the schedule of this size cannot
+  ///         combine so, another one of the table does, if it has any.
   /// Throws: precondition_error if `root` is no rank, or for a permutation, which has no default;
   ///         input_error if the tables of BLINK_TUNING are wrong; what `prepare` throws.
   template <communicator Comm>
   [[nodiscard]] chosen_schedule choose(Comm& comm, collective kind, std::size_t bytes, int root,
-                                       bool in_order = false) {
+                                       operand_order needed = operand_order::any) {
+    if (comm.options().order == order_promise::ranks && combines_elements_of_ranks(kind)) {
+      needed = operand_order::tree_of_ranks;
+    }
     auto const* const latest = latest_[static_cast<std::size_t>(kind)];
     if (latest != nullptr && latest->root == root) {
       auto const& range = range_of(*latest->table, bytes);
       auto* const prepared = latest->prepared[range.algorithm];
-      if (prepared != nullptr && (!in_order || prepared->keeps_order())) {
+      if (prepared != nullptr && needed <= prepared->operands()) {
         return {prepared, range.chunk_bytes};
       }
     }
-    return make(comm, kind, bytes, root, in_order);
+    return make(comm, kind, bytes, root, needed);
   }
   template <communicator Comm>
   BLINK_COLD void use(Comm const& comm, std::vector<tuning_table> given) {
@@ -142,14 +147,15 @@ class tuning_store {
  private:
   template <communicator Comm>
   [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
-                                                int root, bool in_order) {
+                                                int root, operand_order needed) {
     auto& of = tables<>().tuned(comm, kind, root, is_part_);
     latest_[static_cast<std::size_t>(kind)] = &of;
     auto const& algorithms = of.table->algorithms;
     auto range = range_of(*of.table, bytes);
-    if (in_order && !reduces_in_order(algorithms[range.algorithm].source)) {
+    auto const suits = [&](std::size_t k) { return needed <= operands_of(algorithms[k].source); };
+    if (needed != operand_order::any && !suits(range.algorithm)) {
       for (std::size_t other = algorithms.size(); other-- > 0;) {
-        if (reduces_in_order(algorithms[other].source)) range = {0, other, 0};
+        if (suits(other)) range = {0, other, 0};
       }
     }
     auto*& prepared = of.prepared[range.algorithm];

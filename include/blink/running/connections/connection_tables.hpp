@@ -8,6 +8,7 @@
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/connection_place.hpp>
+#include <blink/schedule/operand_order.hpp>
 #include <blink/schedule/schedule.hpp>
 
 #include <cstddef>
@@ -335,6 +336,7 @@ void connection_tables::make_ends(schedule const& source) {
     if (has_tables(source.trees[tree].root)) (void)of_tree(source.trees[tree].root);
     std::size_t last = first;
     while (last < places_.size() && places_[last].tree == tree) ++last;
+    auto const below = detail::ranks_below(source.trees[tree]);
     // One kind of endpoint after the other, so that those of a rank are consecutive.
     auto const add = [&](bool is_reduce, bool sends, span_of_ends tree_ends::* where) {
       for (std::size_t number = first; number < last; ++number) {
@@ -347,6 +349,10 @@ void connection_tables::make_ends(schedule const& source) {
         if (span.count == 0) span.first = own.size();
         ++span.count;
         own.push_back(end_of(place, static_cast<std::uint32_t>(number), sends));
+        if (!is_reduce || below.empty()) continue;
+        auto const& ranks = below[static_cast<std::size_t>(place.from)];
+        own.back().first_rank = static_cast<std::uint32_t>(ranks.begin);
+        own.back().end_rank = static_cast<std::uint32_t>(ranks.end);
       }
     };
     add(true, false, &tree_ends::reduce_in);
@@ -384,6 +390,7 @@ void connection_tables::make_tasks(schedule const& source) {
           here.tree = at.tree;
           here.is_reduce = is_reduce;
           here.is_root = rank == from.root;
+          here.rank = static_cast<std::uint32_t>(rank);
           here.reads_input = is_reduce || here.is_root;
           here.writes_output = (!is_reduce || here.is_root) && detail::keeps(from, rank);
           here.in = of_rank.ends + in.first;

@@ -12,9 +12,10 @@
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/slot_rotation.hpp>
 #include <blink/running/connections/tree_parts.hpp>
+#include <blink/running/walk/detail/task_operands.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/chunking.hpp>
-#include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/operand_order.hpp>
 #include <blink/schedule/pipeline.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
@@ -87,7 +88,7 @@ class prepared_schedule {
         tables_(plan_, layout),
         costs_(costs),
         hash_(blink::hash(plan_, layout, costs)),
-        in_order_(reduces_in_order(plan_)),
+        operands_(operands_of(plan_)),
         treeless_(ranks_without_trees(plan_)),
         refusals_(refusals_of(plan_)),
         parts_(plan_, carries(), tables_.layout(), costs),
@@ -106,8 +107,8 @@ class prepared_schedule {
   /// Equal on ranks whose connections match and whose chunks agree.
   [[nodiscard]] std::uint64_t hash() const { return hash_; }
 
-  /// True if reducers that are not commutative get their operands in the order of the ranks.
-  [[nodiscard]] bool keeps_order() const { return in_order_; }
+  /// The strongest order in which it can combine.
+  [[nodiscard]] operand_order operands() const { return operands_; }
 
   /// Throws: precondition_error if the schedule does not carry this collective.
   void expect_carries(collective kind) const {
@@ -182,6 +183,7 @@ class prepared_schedule {
                 element_sizes const& sizes, order_promise order, chunk_cutter cut,
                 std::size_t chunk_bytes = 0) const {
     parts_.set(here, kind, block, sizes, order, cut, chunk_bytes);
+    here.follows_tree = order == order_promise::ranks && !detail::combines_in_a_row(here);
     if (!moves_data(kind)) here.chunks = 1;  // a message without elements
     choose_transfer_modes(lone_thread{}, here, tables_.layout().reaches, has_reduce_phase(kind),
                           sizes);
@@ -263,7 +265,7 @@ class prepared_schedule {
   connection_tables tables_;
   pipeline_costs costs_;
   std::uint64_t hash_;
-  bool in_order_;
+  operand_order operands_;
   std::vector<std::size_t> treeless_;
   texts refusals_;  // by collective
   tree_parts parts_;

@@ -25,7 +25,10 @@ enum class transfer_mode : std::uint8_t {
 struct endpoint {
   std::uint32_t connection = 0;  ///< number of the connection
   std::int32_t peer = 0;         ///< the rank at the other end
-  bool sends = false;            ///< true for the sending end
+  /// towards the root, where `operands_of` the schedule is at least `ranks`: the first rank whose
+  /// elements arrive here, and the one after the last
+  std::uint32_t first_rank = 0, end_rank = 0;
+  bool sends = false;  ///< true for the sending end
   /// true for a reduce connection from a leaf or a broadcast connection from the root
   bool sender_is_source = false;
   /// a broadcast connection: the sender also has the data in its output
@@ -71,6 +74,9 @@ struct tree_task {
   std::uint32_t input_position = 0;  ///< of this rank's input among what is combined: after how
                                      ///< many of `in`, those from lower ranks
   bool writes_output = false;
+  bool follows_tree = false;  ///< in the present call: combines in another way than one operand
+                              ///< after the other, along the tree of ranks
+  std::uint32_t rank = 0;     ///< this rank
   endpoint* in = nullptr;
   std::uint32_t in_count = 0;
   endpoint* out = nullptr;

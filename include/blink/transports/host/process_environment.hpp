@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/reducers/order.hpp>
 
 #include <charconv>
 #include <chrono>
@@ -21,6 +22,7 @@ struct process_environment {
   std::string segment{};  ///< BLINK_SEGMENT: the file of the shared memory
   /// BLINK_DEADLINE, in seconds; may be missing
   std::optional<std::chrono::nanoseconds> deadline{};
+  order_promise order = order_promise::run;  ///< BLINK_ORDER: `run` or `ranks`; may be missing
 };
 
 /// Seconds of the longest deadline that a process accepts from its environment: 30 years.
@@ -66,6 +68,16 @@ namespace detail {
   return std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9) + 1);
 }
 
+/// Returns the order of reductions that BLINK_ORDER names; `run` if it is not set.
+///
+/// Throws: input_error for another value than `run` and `ranks`.
+[[nodiscard]] inline order_promise environment_order() {
+  char const* const text = std::getenv("BLINK_ORDER");
+  if (text == nullptr || std::string_view(text) == "run") return order_promise::run;
+  if (std::string_view(text) == "ranks") return order_promise::ranks;
+  throw input_error("BLINK_ORDER is '" + std::string(text) + "', expected run or ranks");
+}
+
 }  // namespace detail
 
 /// Reads the environment of a rank.
@@ -78,6 +90,7 @@ namespace detail {
   result.rank = detail::environment_number("BLINK_RANK", 0, result.rank_count - 1);
   result.segment = detail::environment_text("BLINK_SEGMENT");
   result.deadline = detail::environment_deadline();
+  result.order = detail::environment_order();
   return result;
 }
 

@@ -289,10 +289,14 @@ class basic_process_communicator : public communicator_base<basic_process_commun
     layout.owner = this->owner();
     return parts_->prepared.add(source, layout, parts_->options.costs, call_memory(), stays);
   }
-  basic_process_communicator(process_environment const& from, communicator_options options)
-      : basic_process_communicator(
-            from.segment, from.rank,
-            (options.waits.deadline = from.deadline.value_or(options.waits.deadline), options)) {
+  [[nodiscard]] static communicator_options with_environment(process_environment const& from,
+                                                             communicator_options options) {
+    options.waits.deadline = from.deadline.value_or(options.waits.deadline);
+    if (options.order < from.order) options.order = from.order;
+    return options;
+  }
+  basic_process_communicator(process_environment const& from, communicator_options const& options)
+      : basic_process_communicator(from.segment, from.rank, with_environment(from, options)) {
     if (from.rank_count != this->rank_count()) {
       throw input_error("BLINK_RANK_COUNT is " + std::to_string(from.rank_count) +
                         ", the communicator in BLINK_SEGMENT has " +

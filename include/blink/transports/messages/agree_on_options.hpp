@@ -27,6 +27,13 @@ namespace detail {
   return environment_flag("BLINK_SHARED_MEMORY", true) && options.shares_memory;
 }
 
+/// Returns the order of reductions, by the options and by BLINK_ORDER: the stronger promise.
+///
+/// Throws: input_error if that variable is neither `run` nor `ranks`.
+[[nodiscard]] inline order_promise wanted_order(communicator_options const& options) {
+  return std::max(options.order, environment_order());
+}
+
 /// Returns the fault in this rank's options, or an empty text. It does not throw, because a rank
 /// with a fault must still take part in the agreement.
 template <message_channel Channel>
@@ -34,6 +41,7 @@ template <message_channel Channel>
   try {
     validate(options);
     static_cast<void>(wants_shared_memory(options));
+    static_cast<void>(wanted_order(options));
     if (options.team_size == 1) return {};
     return communicator_text<Channel>(
         std::string("team_size above 1, expected 1 because one thread calls ") + Channel::name);
@@ -53,7 +61,7 @@ template <message_channel Channel>
 ///
 /// tag:     of the messages, not in use before
 /// Returns: the `host()` of each rank's channel, by rank
-/// Moves:   an all-gather of eleven numbers.
+/// Moves:   an all-gather of twelve numbers.
 /// Throws:  precondition_error on all ranks if an option is out of range on one rank or differs
 ///          between ranks; collective_error if a peer does not answer; error if the channel breaks.
 template <message_channel Channel>
@@ -63,6 +71,7 @@ template <message_channel Channel>
                                                           std::size_t zero_copy_threshold) {
   constexpr std::array names{"window",
                              "slot_bytes",
+                             "order",
                              "eager_payload",
                              "shares_memory",
                              "eager_limit",
@@ -78,10 +87,11 @@ template <message_channel Channel>
   auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   auto const fault = detail::fault_of_options<Channel>(options);
   introduction const own{
-      {options.window, options.slot_bytes, options.eager_payload,
-       fault.empty() && detail::wants_shared_memory(options) ? 1u : 0u, eager_limit,
-       zero_copy_threshold, bits(options.costs.chunk_seconds), bits(options.costs.bytes_per_second),
-       bits(options.costs.latency_seconds)},
+      {options.window, options.slot_bytes,
+       static_cast<std::uint64_t>(fault.empty() ? detail::wanted_order(options) : options.order),
+       options.eager_payload, fault.empty() && detail::wants_shared_memory(options) ? 1u : 0u,
+       eager_limit, zero_copy_threshold, bits(options.costs.chunk_seconds),
+       bits(options.costs.bytes_per_second), bits(options.costs.latency_seconds)},
       fault.empty() ? 0u : 1u,
       channel.host()};
   auto const all = detail::gather_over_channel(channel, tag, own, detail::longest_meeting(options),

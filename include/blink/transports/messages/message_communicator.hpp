@@ -352,6 +352,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     auto& channel = state_->channel;
     hosts_ = agree_on_options(channel, note_tag, options_, state_->eager_limit_of_two,
                               state_->zero_copy_threshold);
+    options_.order = detail::wanted_order(options_);
     detail::hosts_of_ranks const all(hosts_);
     auto const here = all.ranks[all.host_of[static_cast<std::size_t>(rank())]].size();
     state_->is_one_host = all.ranks.size() == 1;

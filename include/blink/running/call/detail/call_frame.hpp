@@ -150,6 +150,7 @@ struct call_frame {
   void const* callers_input;
   void* output;
 
+  order_promise order = types.order;  ///< the stronger promise of reducer and communicator
   task_list tasks = prepared.tables().tasks(rank, kind);
   void const* input = callers_input;  ///< `callers_input`, or a copy of it
   store_mode_tuner::choice writing{};

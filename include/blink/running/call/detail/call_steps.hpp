@@ -68,7 +68,7 @@ class call_steps {
   virtual void throw_failure(collective kind) = 0;
   /// The schedule that the communicator's tuning selects for a call; see `tuning_store::choose`.
   virtual chosen_schedule choose_tuned(collective kind, std::size_t bytes, int root,
-                                       bool in_order) = 0;
+                                       operand_order needed) = 0;
 
  protected:
   call_steps() = default;
@@ -90,10 +90,10 @@ struct tuned_source {
   Comm& comm;
   int root = 0;
 
-  /// in_order: the reducer needs its operands in the order of the ranks
+  /// needed: the order in which the reducer needs its operands
   [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes,
-                                       bool in_order = false) const {
-    return steps_of(comm).choose_tuned(kind, bytes, root, in_order);
+                                       operand_order needed = operand_order::any) const {
+    return steps_of(comm).choose_tuned(kind, bytes, root, needed);
   }
 };
 

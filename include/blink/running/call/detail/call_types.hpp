@@ -16,6 +16,7 @@
 #include <blink/running/connections/tree_parts.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/chunking.hpp>
+#include <blink/schedule/operand_order.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
 
 #include <cstddef>
@@ -114,6 +115,25 @@ inline constexpr call_types types_of_call{
     alignof(T),
     &cut_by<Chunks>};
 
+/// The order in which a call needs to combine, by its promise and its reducer.
+[[nodiscard]] constexpr operand_order operands_needed_for(order_promise order,
+                                                          bool is_commutative) {
+  if (order == order_promise::ranks) return operand_order::tree_of_ranks;
+  return is_commutative ? operand_order::any : operand_order::ranks;
+}
+template <class Reducer>
+inline constexpr operand_order operands_needed =
+    operands_needed_for(order_of<Reducer>, is_commutative<Reducer>);
+
+/// The same for devices, which combine one operand after the other.
+template <class Reducer>
+inline constexpr operand_order operands_on_device = [] {
+  static_assert(order_of<Reducer> != order_promise::ranks,
+                "blink: devices do not combine along the tree of ranks, expected a reducer with "
+                "another promise than order_promise::ranks");
+  return operands_needed<Reducer>;
+}();
+
 /// True if calls of these types may use eager payloads instead of trees.
 [[nodiscard]] constexpr bool is_eager(call_types const& types) {
   return types.order != order_promise::shape && types.alignment <= 32 &&
@@ -155,13 +175,16 @@ template <class Reducer>
 ///
 /// options: the name of the options that hold the size of slots, for the message
 template <class = when_used>
-void expect_runs(prepared_schedule const& prepared, element_sizes const& sizes, bool is_commutative,
-                 int rank_count, char const* options) {
+void expect_runs(prepared_schedule const& prepared, element_sizes const& sizes,
+                 operand_order needed, int rank_count, char const* options) {
   expects(prepared.source().rank_count == rank_count,
           "schedule: prepared for another number of ranks, expected the communicator's");
-  expects(is_commutative || prepared.keeps_order(),
+  expects(needed <= prepared.operands() || needed != operand_order::ranks,
           "schedule: the reducer is not commutative, expected a schedule that keeps the order of "
           "the ranks");
+  expects(needed <= prepared.operands(),
+          "schedule: the call promises the order of the ranks' tree (order_promise::ranks), "
+          "expected trees that combine along it, such as stars");
   std::size_t const slot_bytes = prepared.tables().layout().slot_bytes;
   if (sizes.largest() > slot_bytes) {
     throw precondition_error(text_of(

@@ -25,16 +25,31 @@ enum class buffer_overlap : std::uint8_t {
   in_place,  ///< this rank's segment in the input is this rank's segment in the output
 };
 
+/// Throws: precondition_error that begins with `name` if a buffer is not aligned for its elements.
+///
+/// part: "input" or "output"
+inline void expect_aligned(text_piece name, char const* part, void const* at,
+                           std::size_t alignment) {
+  std::size_t const off = reinterpret_cast<std::uintptr_t>(at) % alignment;
+  if (off == 0) return;
+  throw precondition_error(
+      text_of({name, ": the ", part, " lies ", off, " bytes behind a multiple of ", alignment,
+               ", the alignment of its elements"}));
+}
+
 /// Checks the buffers of one rank before it enters a call. It finds only mistakes of this rank; the
 /// ranks compare everything else in the call.
 ///
-/// count:  elements of the whole buffer, or of one segment if the collective has segments
-/// Throws: precondition_error if a buffer that the rank needs is null or has more bytes than an
-///         address can name; precondition_error if the buffers overlap and are not in place.
+/// count:     elements of the whole buffer, or of one segment if the collective has segments
+/// alignment: of an element
+/// Throws:    precondition_error if a buffer that the rank needs is null, is not aligned for its
+///            elements or has more bytes than an address can name; precondition_error if the
+///            buffers overlap and are not in place.
 template <class = when_used>
 [[nodiscard]] buffer_overlap check_buffers(collective kind, buffer_use use, int rank,
                                            int rank_count, void const* input, void* output,
-                                           std::size_t count, std::size_t element_bytes) {
+                                           std::size_t count, std::size_t element_bytes,
+                                           std::size_t alignment) {
   auto const refuse = [&](std::initializer_list<text_piece> what) {
     throw precondition_error(text_of({to_text(kind), " on rank ", rank, ": ", text_of(what)}));
   };
@@ -46,6 +61,9 @@ template <class = when_used>
   if (count == 0) return buffer_overlap::none;
   if (use.reads && input == nullptr) refuse({"the input is null"});
   if (use.writes && output == nullptr) refuse({"the output is null"});
+  auto const name = text_of({to_text(kind), " on rank ", rank});
+  if (use.reads) expect_aligned(name, "input", input, alignment);
+  if (use.writes) expect_aligned(name, "output", output, alignment);
   if (!use.reads || !use.writes) return buffer_overlap::none;
   std::size_t const block = count * element_bytes;
   auto const own = block * static_cast<std::size_t>(rank);

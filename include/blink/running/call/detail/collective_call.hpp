@@ -116,7 +116,7 @@ class collective_call {
       guarded(frame_, [&] {
         auto const to = frame_.template buffers<T>();
         combine_eager_inputs(comm_, frame_.kind, root_of(frame_.prepared.source(), frame_.kind),
-                             to.input, to.output, frame_.size.count, reduce_);
+                             to.input, to.output, frame_.size.count, frame_.order, reduce_);
       });
     }
   }
@@ -148,7 +148,7 @@ void run_collective(Comm& comm, Source&& trees, collective kind, T const* input,
                     std::size_t count, Reducer const& reduce) {
   auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind,
                                       buffer_bytes(kind, count, sizeof(T), comm.rank_count()),
-                                      {!is_commutative<Reducer>, true});
+                                      {operands_needed<Reducer>, true});
   collective_call<Chunks, Comm, T, Reducer> call(comm, *chosen.prepared, kind, input, output,
                                                  {count, chosen.chunk_bytes}, reduce);
   run_to_end(comm, kind, call);

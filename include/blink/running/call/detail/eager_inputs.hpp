@@ -3,6 +3,8 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/reducers/detail/block_tree.hpp>
+#include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/walk/detail/move_chunk_host.hpp>
@@ -64,10 +66,11 @@ void copy_eager_inputs(Comm const& comm, collective kind, int root, void const* 
 ///
 /// count: elements of the whole buffer, or of one segment if the collective has segments
 /// root:  of the schedule, for collectives that have one
-/// Order: by rising rank, which gives the same bits as a star.
+/// order: with `ranks` along the tree of ranks, else by rising rank, which gives the same bits as a
+///        star
 template <eager_communicator Comm, class T, class Reducer>
 void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* input, T* output,
-                          std::size_t count, Reducer const& reduce) {
+                          std::size_t count, order_promise order, Reducer const& reduce) {
   int const own = comm.rank();
   if (is_to_root(kind) && own != root) return;
   std::size_t const own_block = has_input_blocks(kind) ? count : 0;
@@ -80,6 +83,7 @@ void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* 
                         source_kind::elements, rank, false, 0};
   };
   auto const ranks = static_cast<std::uint32_t>(comm.rank_count());
+  auto const ranks_of = [](std::uint32_t k) { return block_node{k, k + std::size_t{1}}; };
   if constexpr (combines_elements<Reducer, T> && !finishes<Reducer, A> && std::is_scalar_v<T>) {
     if (ranks == 2) {  // directly into the output, even if it is also the input
       combine_sources<T>(source, ranks, 0, count, own_begin, output, reduce);
@@ -90,7 +94,12 @@ void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* 
     std::size_t const n = most < count - first ? most : count - first;
     block_storage<A, most> storage;
     A* const total = storage.elements();
-    combine_sources<T>(source, ranks, first, n, own_begin + first, total, reduce);
+    if (order == order_promise::ranks && ranks > 2) {
+      tree_combination<T, decltype(source), decltype(ranks_of), Reducer>(source, ranks_of, reduce)
+          .make(ranks, first, n, own_begin + first, total);
+    } else {
+      combine_sources<T>(source, ranks, first, n, own_begin + first, total, reduce);
+    }
     fill(output + first, n, [&](std::size_t i) {
       if constexpr (finishes<Reducer, A> || !combines_elements<Reducer, T>) {
         return finish(reduce, static_cast<A const&>(total[i]), comm.rank_count(),

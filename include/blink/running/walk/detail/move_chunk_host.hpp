@@ -7,6 +7,7 @@
 #include <blink/running/walk/detail/early_arrivals.hpp>
 #include <blink/running/walk/detail/stream_copy.hpp>
 #include <blink/running/walk/detail/streamed_sum.hpp>
+#include <blink/running/walk/detail/task_operands.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/tree_task.hpp>
@@ -108,6 +109,63 @@ void combine_sources(Source const& source, std::uint32_t sources, std::size_t fi
     });
   }
 }
+
+/// Combines the sources of an element along the tree of ranks, for a block of elements.
+///
+/// Ranks: ranks(k) returns the ranks whose elements source `k` holds
+template <class T, class Source, class Ranks, class Reducer>
+class tree_combination {
+ public:
+  using A = accumulator_t<Reducer, T>;
+
+  tree_combination(Source const& source, Ranks const& ranks, Reducer const& reduce)
+      : source_(source), ranks_(ranks), reduce_(reduce) {}
+
+  /// Combines element `first + i` of all sources into total[i].
+  ///
+  /// sources: two or more
+  /// count:   at most `block_elements`
+  void make(std::uint32_t sources, std::size_t first, std::size_t count, std::uint64_t index,
+            A* total) {
+    next_ = 0;
+    first_ = first;
+    count_ = count;
+    index_ = index;
+    of_node({ranks_(0).begin, ranks_(sources - 1).end}, total);
+  }
+
+ private:
+  // Returns the totals of a node: in `to`, or where they are already.
+  A const* of_node(block_node const& node, A* to) {
+    if (ranks_(next_) == node) return of_source(next_++, to);
+    auto const [left, right] = children_of(node);
+    A const* const a = of_node(left, to);
+    block_storage<A, block_elements<T, A>> storage;
+    A const* const b = of_node(right, storage.elements());
+    fill(to, count_, [=, this](std::size_t i) {
+      A const own = a[i];  // a copy: the result may take its place
+      return reduce_(own, b[i]);
+    });
+    return to;
+  }
+  A const* of_source(std::uint32_t k, A* to) {
+    auto const source = source_(k);
+    if constexpr (combines_elements<Reducer, T>) {
+      return static_cast<T const*>(source.data) + first_;
+    } else {
+      read_source<T>(source, first_, index_, reduce_,
+                     [&](auto const& read) { fill(to, count_, read); });
+      return to;
+    }
+  }
+
+  Source const& source_;
+  Ranks const& ranks_;
+  Reducer const& reduce_;
+  std::uint32_t next_ = 0;  // source
+  std::size_t first_ = 0, count_ = 0;
+  std::uint64_t index_ = 0;
+};
 
 /// True if this rank's output is written past the caches. It is not if peers read it soon.
 template <class T>
@@ -266,6 +324,7 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
     return has_sums ? early_source(transport, here, buffers, late_arrivals(here), k)
                     : source_of_chunk(transport, here, buffers, k);
   };
+  auto const ranks_of = [&](std::uint32_t k) { return ranks_of_operand(here, k); };
   bool const is_last = has_last_step && here.is_root && here.is_reduce;
   bool const hands_partial = !combines_elements<Reducer, T> && sends_partial(here);
   bool const copies = sources == 1 && !is_last && !hands_partial;
@@ -285,7 +344,7 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
   bool streams_sum = false;
   [[maybe_unused]] streamed_sum<T> past_caches;
   if constexpr (may_streamed_sum) {
-    if (streams && !copies && !is_last && !hands_partial) {
+    if (streams && !copies && !is_last && !hands_partial && !here.follows_tree) {
       past_caches = streamed_sum_of(transport, here, buffers, source, sources);
       streams_sum = past_caches.fits();
     }
@@ -330,7 +389,12 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
     std::uint64_t const index = chunk_index(here) + first;
     block_storage<A, most> storage;
     A* const total = place == nullptr ? storage.elements() : place + first;
-    combine_sources<T>(source, sources, first, n, index, total, reduce);
+    if (here.follows_tree) {
+      tree_combination<T, decltype(source), decltype(ranks_of), Reducer>(source, ranks_of, reduce)
+          .make(sources, first, n, index, total);
+    } else {
+      combine_sources<T>(source, sources, first, n, index, total, reduce);
+    }
     A const* const partial = total;
     if constexpr (!combines_elements<Reducer, T>) {
       if (hands_partial) {

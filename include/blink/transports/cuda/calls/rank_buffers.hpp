@@ -100,21 +100,6 @@ inline void expect_ranks_apart(collective kind, rank_range const& which,
   }
 }
 
-/// Throws: precondition_error that begins with `name` if a used buffer is not aligned for its
-///         elements.
-inline void expect_aligned(std::string const& name, buffer_use const& use, plain_buffers const& own,
-                           buffer_reach const& reach, std::size_t alignment) {
-  auto const expect = [&](bool is_used, char const* part, void const* at) {
-    std::size_t const off = reinterpret_cast<std::uintptr_t>(at) % alignment;
-    if (!is_used || off == 0) return;
-    throw precondition_error(name + ": the " + part + " lies " + std::to_string(off) +
-                             " bytes behind a multiple of " + std::to_string(alignment) +
-                             ", the alignment of its elements");
-  };
-  expect(use.reads && reach.input > 0, "input", own.input);
-  expect(use.writes && reach.output > 0, "output", own.output);
-}
-
 /// Throws: precondition_error unless there are buffers for each rank of this process.
 inline void expect_all_buffers(std::string const& name, std::vector<buffer_use> const& use,
                                std::vector<plain_buffers> const& buffers) {
@@ -146,13 +131,13 @@ inline void expect_all_buffers(std::string const& name, std::vector<buffer_use> 
                                std::to_string(buffers[0].count) + ", rank " + which.text(rank) +
                                " has " + std::to_string(own.count));
     }
-    auto const overlap = check_buffers(kind, use[rank], which.first + static_cast<int>(rank),
-                                       which.of, own.input, own.output, own.count, element_bytes);
+    auto const overlap =
+        check_buffers(kind, use[rank], which.first + static_cast<int>(rank), which.of, own.input,
+                      own.output, own.count, element_bytes, alignment);
     is_in_place[rank] = overlap == buffer_overlap::in_place;
     std::size_t const bytes = own.count * element_bytes;
     reach[rank] = {bytes * (has_input_blocks(kind) ? ranks : 1),
                    bytes * (has_output_blocks(kind) ? ranks : 1)};
-    expect_aligned(name + " on rank " + which.text(rank), use[rank], own, reach[rank], alignment);
   }
   expect_ranks_apart(kind, which, use, buffers, reach);
   return is_in_place;

@@ -78,6 +78,9 @@ static_assert(std::is_trivially_copyable_v<channel_table>);
 template <class T, connection_protocol Protocol, reducer_for<T> Reducer, thread_group Group>
 BLINK_HOST_DEVICE void set_call(Group const group, tree_task& here, channel_table const& all,
                                 std::size_t count) {
+  static_assert(order_of<Reducer> != order_promise::ranks,
+                "blink: devices do not combine along the tree of ranks, expected a reducer with "
+                "another promise than order_promise::ranks");
   constexpr element_sizes sizes = sizes_of<Reducer, T>();
   choose_transfer_modes(group, here, false, all.reduces, sizes);
   if (group.thread_rank() != 0) return;

@@ -45,7 +45,7 @@ struct copy_call {
     auto const& source = prepared.source();
     sizes = sizes_of<Reducer, T>();
     element_bytes = sizeof(T);
-    detail::expect_runs(prepared, sizes, is_commutative<Reducer>, source.rank_count,
+    detail::expect_runs(prepared, sizes, detail::operands_on_device<Reducer>, source.rank_count,
                         "device_options");
     receivers.assign(prepared.tables().connection_count(), {});
     for (auto const& at : tasks) {

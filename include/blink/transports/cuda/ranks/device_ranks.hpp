@@ -296,8 +296,8 @@ class basic_device_ranks
                     streams const& on) {
     constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
     using kernel_transport = std::conditional_t<has_packets, slot_peer_transport, Transport>;
-    detail::expect_runs(prepared.prepared(), sizes_of<Reducer, T>(), is_commutative<Reducer>,
-                        this->rank_count(), "device_options");
+    detail::expect_runs(prepared.prepared(), sizes_of<Reducer, T>(),
+                        detail::operands_on_device<Reducer>, this->rank_count(), "device_options");
     auto const& all = this->expect_streams(on);
     auto const phases = phases_of(kind);
     auto const blocks =
