@@ -89,12 +89,20 @@ if(TARGET blink_command)
   add_test(NAME command.behaviour
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/command_test.sh $<TARGET_FILE:blink_command>
                    ${PROJECT_SOURCE_DIR}/data)
+  add_test(NAME command.report
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/report_test.sh $<TARGET_FILE:blink_command>)
 endif()
 
 if(TARGET blink_command AND BLINK_BUILD_EXAMPLES)
   add_test(NAME command.run
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/run_test.sh $<TARGET_FILE:example_processes>
                    $<TARGET_FILE:blink_command> run)
+  if(TARGET example_ucx_hosts)
+    add_test(NAME command.hosts
+             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/hosts_test.sh $<TARGET_FILE:example_ucx_hosts>
+                     $<TARGET_FILE:blink_command>)
+    set_tests_properties(command.hosts PROPERTIES TIMEOUT 300)
+  endif()
 endif()
 
 # --- the pages ------------------------------------------------------------------------------------------

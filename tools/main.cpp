@@ -26,6 +26,7 @@ constexpr char const* about =
     "  blink simulate dgx1v --sizes 8:1G             its time on the machine, link by link\n"
     "  blink perf -g 4                               all-reduce on this machine\n"
     "  blink run -n 4 -- PROGRAM                     a program in four processes\n"
+    "  blink report calls.*.jsonl                    late ranks, slow links of its calls\n"
     "\n"
     "A MACHINE is a built-in name (blink topo --list), a JSON file or an NCCL topology XML file.";
 
@@ -58,6 +59,7 @@ int main(int argc, char** argv) {
   blink::tools::add_check_command(app);
   blink::tools::add_simulate_command(app);
   blink::tools::add_run_command(app);
+  blink::tools::add_report_command(app);
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) == 0) return 0;

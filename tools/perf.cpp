@@ -18,6 +18,7 @@
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 #include "commands.hpp"
+#include "machine_load.hpp"
 #include "number_checks.hpp"
 #include "perf_engine.hpp"
 #include "plain_loops.hpp"
@@ -330,6 +331,8 @@ void run_perf(perf_options const& options) {
   nlohmann::json rows = nlohmann::json::array();
   std::uint64_t wrong = 0;
   auto const factor = static_cast<std::size_t>(options.factor);
+  machine_load const load;
+  double const used_before = machine_load::own_seconds();
   for (std::size_t bytes = begin; bytes <= end; bytes *= factor) {
     double first_algbw = 0;
     for (auto const& one : contenders) {
@@ -385,10 +388,20 @@ void run_perf(perf_options const& options) {
       wrong += out_of_place.wrong + (in_place ? in_place->wrong : 0);
     }
   }
+  double const others = load.cores_of_others(machine_load::own_seconds() - used_before);
+  bool const is_busy = machine_load::is_busy(all_ranks, others);
+  if (is_busy) {
+    std::printf(
+        "# other programs used %.1f of %u cores: times are longer than on an idle machine\n",
+        others, cores);
+  }
   if (!options.json.empty()) {
-    detail::write_text(
-        options.json,
-        nlohmann::json{{"blink_perf", 1}, {"unit", "GB/s"}, {"rows", rows}}.dump(2) + "\n");
+    nlohmann::json const document{{"blink_perf", 1},
+                                  {"unit", "GB/s"},
+                                  {"is_busy", is_busy},
+                                  {"cores_of_others", others},
+                                  {"rows", rows}};
+    detail::write_text(options.json, document.dump(2) + "\n");
   }
   if (wrong > 0) {
     std::fprintf(stderr, "blink: %llu wrong elements\n", static_cast<unsigned long long>(wrong));

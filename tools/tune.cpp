@@ -9,6 +9,7 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "machine_load.hpp"
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -104,6 +105,8 @@ void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options con
   search.last_bytes = read_bytes("-e", options.end);
   search.calls = options.calls;
   std::vector<tuning_table> tables;
+  machine_load const load;
+  double used = -machine_load::own_seconds();
   for (auto const kind : kinds) {
     auto found =
         tune(comm, kind, default_algorithms(kind, comm.rank_count(), options.root), search);
@@ -112,7 +115,26 @@ void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options con
     if (comm.rank() == 0) print(found, comm.rank_count(), joined);
     tables.push_back(std::move(found.table));
   }
-  if (comm.rank() != 0 || options.out.empty()) return;
+  used += machine_load::own_seconds();
+  constexpr bool are_processes =
+      std::is_same_v<std::remove_cvref_t<Comm>, direct_process_communicator>;
+  if constexpr (are_processes) {
+    auto const each = comm.template allocate<double>(1);
+    each[0] = used;
+    all_reduce(comm, each.data(), each.data(), 1);
+    used = each[0];
+  }
+  if (comm.rank() != 0) return;
+  double const others = load.cores_of_others(used);
+  bool const is_busy = machine_load::is_busy(comm.rank_count(), others);
+  if (is_busy) {
+    std::printf(
+        "# other programs used %.1f cores: the tables are marked, and BLINK_TUNING leaves "
+        "them out\n",
+        others);
+  }
+  for (auto& table : tables) table.is_doubtful = is_busy;
+  if (options.out.empty()) return;
   write_tuning_file(options.out, tables);
 }
 

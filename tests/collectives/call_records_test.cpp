@@ -5,8 +5,10 @@
 #include <blink/collectives/call_records.hpp>
 
 #include "support/expect_error.hpp"
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -114,6 +116,95 @@ TEST(call_records, one_for_each_rank_and_call) {
   EXPECT_EQ(events[0]["args"]["element_bytes"], 4);
   EXPECT_NE(text_of(debug.name).find("rank 2 of 3, all_reduce of 300 elements of 4 bytes"),
             std::string::npos);
+}
+
+/// A star of each rank in which each pair of ranks has a link of its own in each direction.
+blink::schedule star_on_links(int ranks) {
+  auto result = blink::star_schedule(ranks);
+  auto const number = [&](int from, int to) { return from * ranks + to; };
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      result.link_bytes_per_second.push_back(1e12);
+      result.link_names.push_back("wire " + std::to_string(from) + "-" + std::to_string(to));
+    }
+  }
+  for (auto& tree : result.trees) {
+    tree.reduce_route.resize(static_cast<std::size_t>(ranks));
+    tree.broadcast_route = tree.reduce_route;
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == tree.root) continue;
+      tree.reduce_route[static_cast<std::size_t>(rank)] = {number(rank, tree.root)};
+      tree.broadcast_route[static_cast<std::size_t>(rank)] = {number(tree.root, rank)};
+    }
+  }
+  return result;
+}
+
+TEST(call_records, have_the_bytes_to_each_peer_and_on_each_link) {
+  temporary_file records("links.jsonl");
+  blink::record_options options;
+  options.record_file = records.pattern;
+  constexpr int ranks = 3;
+  blink::communicator_options without;
+  without.eager_payload = 0;
+  blink::basic_thread_ranks<blink::shaped_transport> threads(ranks, without);
+  auto const source = star_on_links(ranks);
+  std::vector<std::uint64_t> counted;
+  {
+    blink::call_records all(options);
+    auto* const before = blink::observe_calls(&all);
+    auto& trees = threads.prepare(source);
+    threads.run([&](auto& comm) {
+      std::vector<float> in(1000, 1.0F), out(3000);
+      blink::all_reduce(comm, trees, in.data(), out.data(), 1000, blink::sum{});
+      blink::all_gather(comm, trees, in.data(), out.data(), 500);
+    });
+    blink::observe_calls(before);
+    counted = trees.link_bytes();
+  }
+  std::vector<std::uint64_t> recorded(counted.size(), 0);
+  std::ifstream lines(records.name);
+  for (std::string line; std::getline(lines, line);) {
+    auto const event = json::parse(line);
+    std::uint64_t to_peers = 0, on_links = 0;
+    for (auto const& to : event["to_peers"]) {
+      EXPECT_NE(to[0], event["rank"]);
+      to_peers += to[1].get<std::uint64_t>();
+    }
+    for (auto const& on : event["on_links"]) {
+      auto const link = on[0].get<std::size_t>();
+      EXPECT_EQ(on[1], source.link_names[link]);
+      EXPECT_EQ(on[2].get<double>(), 1e12);
+      recorded[link] += on[3].get<std::uint64_t>();
+      on_links += on[3].get<std::uint64_t>();
+    }
+    EXPECT_EQ(to_peers, event["sent_bytes"].get<std::uint64_t>());
+    EXPECT_EQ(on_links, to_peers);  // one link between two ranks
+    EXPECT_FALSE(event["host"].get<std::string>().empty());
+  }
+  EXPECT_EQ(recorded, counted);
+}
+
+TEST(call_records, files_that_block_or_fail_do_not_stop_a_rank) {
+  temporary_file pipe("pipe"), full("full");
+  ASSERT_EQ(mkfifo(pipe.name.c_str(), 0600), 0);
+  blink::record_options options;
+  options.record_file = pipe.pattern;
+  EXPECT_ERROR(blink::call_records{options}, "cannot be opened for writing");  // without a reader
+  int const reader = open(pipe.name.c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_ERROR(blink::call_records{options}, "is a pipe");
+  close(reader);
+  options.record_file = "/dev/full";
+  testing::internal::CaptureStderr();
+  {
+    blink::call_records all(options);
+    auto* const before = blink::observe_calls(&all);
+    run_some_calls();
+    blink::observe_calls(before);
+    EXPECT_EQ(all.sum_of(collective::all_reduce).calls, 12U);
+  }
+  auto const text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(text, "blink: records of calls cannot be written: No space left on device\n");
 }
 
 /// Keeps the reported calls, by collective and rank.

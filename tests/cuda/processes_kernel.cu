@@ -5,7 +5,7 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
-#include <blink/transports/host/launcher_bootstrap.hpp>
+#include <blink/transports/host/segment_bootstrap.hpp>
 #include <blink/transports/host/shared_segment.hpp>
 
 #include <cuda_runtime.h>
@@ -52,7 +52,7 @@ std::size_t sum_up(blink::process_device_ranks& all_ranks, std::size_t count) {
 
 int run_process(std::string const& path, int process) {
   if (blink::cuda_devices::of_process().device_count() == 0) return skipped;
-  blink::launcher_bootstrap all(path, process, std::chrono::seconds(30));
+  blink::segment_bootstrap all(path, process, std::chrono::seconds(30));
   blink::device_options options;
   options.devices.assign(ranks_each, 0);
   blink::process_device_ranks all_ranks(options, all);

@@ -58,9 +58,8 @@ struct scaled_integers : integers<std::uint32_t, blink::scaled_sum<unsigned>> {
 };
 struct integer_average : integers<std::uint8_t, blink::avg> {
   static std::uint8_t expected(std::vector<std::uint8_t> const& inputs) {
-    std::uint8_t const wrapped =
-        static_cast<std::uint8_t>(std::accumulate(inputs.begin(), inputs.end(), 0));
-    return static_cast<std::uint8_t>(wrapped / inputs.size());
+    auto const sum = std::accumulate(inputs.begin(), inputs.end(), 0);
+    return static_cast<std::uint8_t>(sum / static_cast<int>(inputs.size()));
   }
 };
 struct smallest : integers<int, blink::min> {

@@ -5,7 +5,7 @@
 
 #include <blink/running/call/call_description.hpp>
 #include <blink/transports/host/host_processes.hpp>
-#include <blink/transports/host/launcher_bootstrap.hpp>
+#include <blink/transports/host/segment_bootstrap.hpp>
 
 #include "support/forked_ranks.hpp"
 
@@ -23,7 +23,7 @@ std::vector<std::string> with_host_processes(int processes, std::chrono::millise
                                              Body const& body) {
   forked_ranks forked(processes);
   forked.start([&](int process) {
-    blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
+    blink::segment_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
     blink::host_processes all(bootstrap, deadline);
     return std::string(body(all, process));
   });

@@ -60,6 +60,24 @@ expect "another count than the communicator has" 0 'BLINK_RANK_COUNT is 3, the c
 expect "a rank that is taken" 0 'rank 0 is taken by process' \
   "$@" -n 1 -- sh -c "'$program'; '$program'"
 
+# What a failed rank has started ends, too, also if it has left the rank's group of processes.
+expect "a child that leaves" 7 'ended with status 7' \
+  "$@" -n 1 -- sh -c 'setsid sleep 3133 & echo $!; sleep 0.2; exit 7'
+if pgrep -f "sleep 3133" >/dev/null; then
+  failures=$((failures + 1))
+  echo "FAILED: a child of a failed rank goes on"
+  pkill -f "sleep 3133"
+fi
+if [ "$(id -u)" -eq 0 ] && setpriv --reuid 65534 true 2>/dev/null && [ -x /proc/self/exe ]; then
+  mkdir "$work/open" && cp "$program" "$work/open/program" && chmod -R a+rX "$work"
+  expect "ranks of another user" 0 '^\[1\] rank 1 of 2: 3$' \
+    "$@" -n 2 -- setpriv --reuid 65534 --regid 65534 --clear-groups "$work/open/program"
+  if unshare --pid --fork true 2>/dev/null; then
+    expect "ranks with other process numbers" 0 '^\[1\] rank 1 of 2: 3$' \
+      "$@" -n 2 -- unshare --pid --fork --mount-proc "$program"
+  fi
+fi
+
 # The launcher forwards a signal to its ranks, and reports the signal in its own status.
 "$@" -n 2 -- sh -c 'trap "echo caught; exit 3" TERM; echo up; sleep 60 & wait' >"$work/out" 2>&1 &
 launcher=$!

@@ -6,13 +6,17 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/call_event.hpp>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -121,14 +125,15 @@ struct stall_sum {
 /// An observer that writes calls to files and sums up the times that ranks waited, by cause.
 class call_records final : public call_observer {
  public:
-  /// Throws: input_error if a file cannot be opened, or its name has an unknown `%`.
+  /// Throws: input_error if a file cannot be opened, or its name has an unknown `%`. A file that
+  ///         cannot be written later is reported once on standard error, and then left alone.
   explicit call_records(record_options const& options = {})
       : options_(options),
         debug_(open(options.debug_file)),
         record_(open(options.record_file)),
         trace_(open(options.trace_file)) {
     // readers accept a file without the closing bracket
-    if (trace_) std::fputs("[\n", trace_.get());
+    if (trace_) write(trace_, "[\n");
   }
 
   call_records(call_records const&) = delete;
@@ -143,9 +148,10 @@ class call_records final : public call_observer {
     add(event);
     bool const reports = options_.debug == record_options::level::info ||
                          (options_.debug == record_options::level::warn && !event.is_ok);
-    if (reports) write(debug_ ? debug_.get() : stderr, line(event));
-    if (record_) write(record_.get(), json(event) + "\n");
-    if (trace_) write(trace_.get(), trace(event) + ",\n");
+    if (reports && options_.debug_file.empty()) std::fputs(line(event).c_str(), stderr);
+    if (reports && debug_) write(debug_, line(event));
+    if (record_) write(record_, json(event) + "\n");
+    if (trace_) write(trace_, trace(event) + ",\n");
   }
 
   /// The sums of a collective.
@@ -199,14 +205,24 @@ class call_records final : public call_observer {
   static file open(std::string const& pattern) {
     if (pattern.empty()) return nullptr;
     auto const name = detail::record_file_name(pattern, "record_options: the name of a file");
-    file result(std::fopen(name.c_str(), "a"));
-    if (!result) throw input_error(name + ": cannot be opened for writing");
+    // A pipe without a reader would block the ranks.
+    int const number =
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+    struct stat known{};
+    bool const may_block = number >= 0 && fstat(number, &known) == 0 && !S_ISREG(known.st_mode) &&
+                           !S_ISCHR(known.st_mode);
+    file result(number < 0 ? nullptr : fdopen(number, "a"));
+    if (!result) {
+      throw input_error(name + ": cannot be opened for writing: " + std::strerror(errno));
+    }
+    if (may_block) throw input_error(name + ": is a pipe, expected a file, which blocks no rank");
     return result;
   }
   // Flushes each record, so that it is kept if the process ends early.
-  static void write(std::FILE* to, std::string const& text) {
-    std::fputs(text.c_str(), to);
-    std::fflush(to);
+  static void write(file& to, std::string const& text) {
+    if (std::fputs(text.c_str(), to.get()) >= 0 && std::fflush(to.get()) == 0) return;
+    std::fprintf(stderr, "blink: records of calls cannot be written: %s\n", std::strerror(errno));
+    to.reset();
   }
 
   void add(call_event const& event) {
@@ -239,7 +255,23 @@ class call_records final : public call_observer {
     }
     return result + "\"";
   }
+  static std::string host_name() {
+    std::array<char, 256> host{};
+    return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+  }
   static std::string facts(call_event const& event) {
+    std::string sent, links;
+    for (std::size_t k = 0; k < event.peer_count; ++k) {
+      auto const& to = event.to_peers[k];
+      sent +=
+          (k == 0 ? "[" : ",[") + std::to_string(to.peer) + "," + std::to_string(to.bytes) + "]";
+    }
+    for (std::size_t k = 0; k < event.link_count; ++k) {
+      auto const& on = event.on_links[k];
+      links += (k == 0 ? "[" : ",[") + std::to_string(on.link) + "," + quoted_text(on.name) + "," +
+               std::to_string(on.bytes_per_second) + "," + std::to_string(on.bytes) + "]";
+    }
+    static std::string const host = quoted_text(host_name());
     std::array<char, 20> source{};
     std::snprintf(source.data(), source.size(), "%016llx",
                   static_cast<unsigned long long>(event.schedule_hash));
@@ -255,7 +287,9 @@ class call_records final : public call_observer {
            ",\"received_bytes\":" + std::to_string(event.received_bytes) +
            ",\"waited_for_peers_us\":" + microseconds(event.waited_for_peers) +
            ",\"waited_to_receive_us\":" + microseconds(event.waited_to_receive) +
-           ",\"waited_to_send_us\":" + microseconds(event.waited_to_send);
+           ",\"waited_to_send_us\":" + microseconds(event.waited_to_send) + ",\"host\":" + host +
+           ",\"core\":" + std::to_string(event.core) + ",\"to_peers\":[" + sent +
+           "],\"on_links\":[" + links + "]";
   }
   static std::string line(call_event const& event) {
     return "blink: rank " + std::to_string(event.rank) + " of " + std::to_string(event.rank_count) +

@@ -80,7 +80,7 @@ void expect_one_for_each_call(std::vector<tuning_table> const& tables, tuned_ran
   }
 }
 
-/// Returns the tables of the files in BLINK_TUNING; none if it is not set.
+/// Returns the tables of the files in BLINK_TUNING, but for doubtful ones; none if it is not set.
 ///
 /// is_part: true if the ranks are a part of another communicator. Files may lack their number then.
 /// Throws:  input_error if a file cannot be read or no source of the program includes the reader.
@@ -95,7 +95,9 @@ template <class = when_used>
                                  ": this program has no reader of tuning files, expected one of "
                                  "its sources to include <blink/schedule/tuning_file.hpp>"}));
     }
-    for (auto& table : present_tuning_file_reader(file)) result.push_back(std::move(table));
+    for (auto& table : present_tuning_file_reader(file)) {
+      if (!table.is_doubtful) result.push_back(std::move(table));
+    }
   });
   bool is_for_others = !result.empty();
   for (auto const& table : result) is_for_others = is_for_others && !ranks.suits(table);

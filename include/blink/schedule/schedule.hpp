@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -44,6 +45,8 @@ struct schedule {
   int rank_count = 0;
   std::vector<schedule_tree> trees{};
   std::vector<double> link_bytes_per_second{};  ///< physical links, each of one direction
+  /// Of these links, for records of calls: "nvlink 2-3". Empty: they have no names.
+  std::vector<std::string> link_names{};
   /// True if every tree carries the whole block of its root, and the root keeps the result for
   /// itself. For an all-reduce the block is the whole buffer. The call then takes one step
   /// instead of two, and moves N times the bytes for N ranks. See `one_shot_schedule`.
@@ -213,6 +216,11 @@ BLINK_COLD void validate(schedule const& source) {
   }
   if (sum == 0) fail({"the weights sum to 0"});
   detail::validate_shares(source);
+  if (!source.link_names.empty() &&
+      source.link_names.size() != source.link_bytes_per_second.size()) {
+    fail({"there are ", source.link_names.size(), " names for ",
+          source.link_bytes_per_second.size(), " links"});
+  }
   for (std::size_t link = 0; link < source.link_bytes_per_second.size(); ++link) {
     double const rate = source.link_bytes_per_second[link];
     if (!(rate > 0) || rate > std::numeric_limits<double>::max()) {

@@ -45,6 +45,7 @@ namespace detail {
   if (!source.link_bytes_per_second.empty()) {
     result["link_bytes_per_second"] = source.link_bytes_per_second;
   }
+  if (!source.link_names.empty()) result["link_names"] = source.link_names;
   result["trees"] = std::move(trees);
   return result;
 }
@@ -71,6 +72,13 @@ class tuning_reader : public json_fields {
       for (auto const& rate : array(value["link_bytes_per_second"], here)) {
         result.link_bytes_per_second.push_back(
             number(rate, here + at(result.link_bytes_per_second.size())));
+      }
+    }
+    if (value.contains("link_names")) {
+      auto const here = where + ".link_names";
+      for (auto const& name : array(value["link_names"], here)) {
+        if (!name.is_string()) fail(here + at(result.link_names.size()), "expected a text");
+        result.link_names.push_back(name.get<std::string>());
       }
     }
     for (auto const& entry : array(field(value, where, "trees"), where + ".trees")) {
@@ -124,7 +132,7 @@ class tuning_reader : public json_fields {
         std::string(i == 0 ? "" : ",") + "\n    {\"collective\": \"" +
         std::string(to_text(table.collective)) + "\"," +
         (table.transport.empty() ? "" : " \"transport\": " + json(table.transport).dump() + ",") +
-        "\n     \"algorithms\": " +
+        (table.is_doubtful ? " \"doubtful\": true," : "") + "\n     \"algorithms\": " +
         lines(table.algorithms,
               [](algorithm const& m) {
                 return json{{"name", m.name}, {"schedule", detail::schedule_to_json(m.source)}};
@@ -164,6 +172,10 @@ inline void write_tuning_file(std::string const& file, std::vector<tuning_table>
     table.collective = read.kind(read.field(entry, where, "collective"), where + ".collective");
     if (entry.contains("transport")) {
       table.transport = read.text(entry["transport"], where + ".transport");
+    }
+    if (entry.contains("doubtful")) {
+      if (!entry["doubtful"].is_boolean()) read.fail(where + ".doubtful", "expected true or false");
+      table.is_doubtful = entry["doubtful"].get<bool>();
     }
     auto const in_tuning = where + ".algorithms";
     for (auto const& row : read.array(read.field(entry, where, "algorithms"), in_tuning)) {

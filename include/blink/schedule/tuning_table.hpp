@@ -39,6 +39,8 @@ struct tuning_table {
   std::vector<algorithm> algorithms{};
   std::vector<tuning_range> ranges{};  ///< by rising `from_bytes`, from 0 on
   std::string transport{};             ///< for which it holds, such as "slots"; empty: any
+  /// True if other programs used the cores while it was measured. BLINK_TUNING leaves it out.
+  bool is_doubtful = false;
 
   friend bool operator==(tuning_table const&, tuning_table const&) = default;
 };

@@ -4,7 +4,7 @@
 // Programs for NCCL of several processes, each with some ranks, like those that MPI and PyTorch
 // start.
 
-#include <blink/transports/host/launcher_bootstrap.hpp>
+#include <blink/transports/host/segment_bootstrap.hpp>
 
 #include "program.hpp"
 #include "support/forked_ranks.hpp"
@@ -48,7 +48,7 @@ class own_process {
   }
 
  private:
-  blink::launcher_bootstrap all_;
+  blink::segment_bootstrap all_;
   int number_;
 };
 

@@ -207,7 +207,7 @@ TEST(device_orders, captured_calls_have_no_place_in_it) {
 TEST(device_orders, calls_that_are_not_compared_are_counted_by_none) {
   forked_ranks forked(2);
   forked.start([&](int process) -> std::string {
-    blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
+    blink::segment_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
     blink::call_counts counts;
     blink::host_processes one(bootstrap, std::chrono::seconds(20));
     blink::host_processes other(bootstrap, std::chrono::seconds(20));
@@ -293,7 +293,7 @@ TEST(call_order_check, finds_another_order_exactly_where_there_is_one) {
     unlike += is_unlike ? 1 : 0;
     forked_ranks forked(2);
     forked.start([&](int process) -> std::string {
-      blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
+      blink::segment_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
       blink::call_counts counts;
       std::deque<blink::host_processes> processes;
       std::deque<blink::call_order_check> communicators;
@@ -319,7 +319,7 @@ TEST(call_order_check, finds_another_order_exactly_where_there_is_one) {
 TEST(call_order_check, says_of_calls_that_meet_in_another_order_why_nobody_comes) {
   forked_ranks forked(2);
   forked.start([&](int process) -> std::string {
-    blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
+    blink::segment_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
     blink::call_counts counts;
     std::deque<blink::host_processes> processes;
     std::deque<blink::call_order_check> communicators;

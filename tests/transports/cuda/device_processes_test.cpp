@@ -12,8 +12,8 @@
 #include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/host/communicator_bootstrap.hpp>
-#include <blink/transports/host/launcher_bootstrap.hpp>
 #include <blink/transports/host/processes.hpp>
+#include <blink/transports/host/segment_bootstrap.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
@@ -509,7 +509,7 @@ TEST(device_processes, a_launch_is_a_bootstrap) {
   forked_ranks all(2);
   all.start([&](int process) {
     emulated_devices machine({.shares_memory = true});
-    blink::launcher_bootstrap bootstrap(all.path(), process, std::chrono::seconds(20));
+    blink::segment_bootstrap bootstrap(all.path(), process, std::chrono::seconds(20));
     std::string wrong;
     for (int k = 0; k < 2; ++k) {
       all_ranks here(machine, options_of({0}), bootstrap);
@@ -526,7 +526,7 @@ TEST(device_processes, a_launch_is_a_bootstrap) {
   lonely.start([&](int process) {
     if (process == 1) return std::string();
     return error_of([&] {
-      blink::launcher_bootstrap bootstrap(lonely.path(), 0, std::chrono::milliseconds(50));
+      blink::segment_bootstrap bootstrap(lonely.path(), 0, std::chrono::milliseconds(50));
       emulated_devices machine({.shares_memory = true});
       all_ranks here(machine, options_of({0}), bootstrap);
     });

@@ -4,7 +4,7 @@
 
 #include <blink/running/call/call_description.hpp>
 #include <blink/transports/host/host_processes.hpp>
-#include <blink/transports/host/launcher_bootstrap.hpp>
+#include <blink/transports/host/segment_bootstrap.hpp>
 
 #include "support/expect_error.hpp"
 #include "support/forked_host_processes.hpp"
@@ -127,7 +127,7 @@ TEST(host_processes, an_absent_process_is_named_and_no_process_waits_twice) {
 TEST(host_processes, who_died_or_left_is_named_at_once) {
   forked_ranks forked(2);
   forked.start([&](int process) {
-    blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
+    blink::segment_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
     host_processes all(bootstrap, std::chrono::seconds(100));  // more than the test may take
     if (process == 1) (void)raise(SIGKILL);
     return error_of([&] { (void)all.gather("first", process); });
@@ -159,7 +159,7 @@ TEST(host_processes, steps_and_refusals_are_reported) {
 
 /// A bootstrap that reports a false process or host.
 struct false_bootstrap {
-  blink::launcher_bootstrap& true_one;
+  blink::segment_bootstrap& true_one;
   bool is_one_process = false;  // otherwise two hosts
   [[nodiscard]] int process() const { return true_one.process(); }
   [[nodiscard]] int process_count() const { return true_one.process_count(); }
@@ -176,7 +176,7 @@ struct false_bootstrap {
 TEST(host_processes, other_hosts_are_refused) {
   forked_ranks forked(2);
   forked.start([&](int process) {
-    blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
+    blink::segment_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
     std::string text;
     for (bool const is_one_process : {false, true}) {
       false_bootstrap elsewhere{bootstrap, is_one_process};

@@ -17,7 +17,9 @@
 #include "support/random_schedules.hpp"
 #include "support/started_calls.hpp"
 #include "support/unequal_case.hpp"
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -472,6 +474,58 @@ TEST(process_communicator, containers_are_reported_when_there_is_no_memory) {
   blink::shared_memory_resource other(comm);
   EXPECT_TRUE(memory.is_equal(memory));
   EXPECT_FALSE(memory.is_equal(other));
+}
+
+// A process of the same user may open the memory, and forge one.
+TEST(shared_segment, does_not_shrink_and_refuses_forged_memory) {
+  auto const segment = blink::shared_segment::create(2, std::size_t{1} << 20);
+  int const file = open(segment.path().c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  EXPECT_NE(ftruncate(file, 0), 0);
+  EXPECT_NE(ftruncate(file, 1 << 21), 0);
+  std::vector<std::uint64_t> words((std::size_t{1} << 20) / 8);
+  ASSERT_EQ(pread(file, words.data(), words.size() * 8, 0), 1 << 20);
+  close(file);
+  auto const joins = [](std::vector<std::uint64_t> const& content, bool is_sealed) {
+    int const forged = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    auto const bytes = static_cast<ssize_t>(content.size() * 8);
+    EXPECT_EQ(write(forged, content.data(), content.size() * 8), bytes);
+    if (is_sealed) {
+      EXPECT_EQ(fcntl(forged, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    }
+    bool result = true;
+    try {
+      (void)blink::shared_segment::open("/proc/self/fd/" + std::to_string(forged));
+    } catch (blink::input_error const&) {
+      result = false;
+    }
+    close(forged);
+    return result;
+  };
+  EXPECT_TRUE(joins(words, true));
+  EXPECT_FALSE(joins(words, false));
+  // Any word of the head may hold anything: it is refused or harmless.
+  std::mt19937_64 random(3);
+  int refused = 0;
+  for (std::size_t word = 0; word < 64; ++word) {
+    for (std::uint64_t const value :
+         {std::uint64_t{1}, ~std::uint64_t{0}, random(), random() % (1 << 20) / 128 * 128}) {
+      auto forged = words;
+      forged[word] = value;
+      refused += joins(forged, true) ? 0 : 1;
+    }
+  }
+  EXPECT_GE(refused, 12);  // version, bytes, number of ranks
+  // A list of blocks that does not end.
+  auto endless = words;
+  for (std::size_t word = 0; word < 8; ++word) {
+    for (std::uint64_t const at : {1 << 19, 4096}) {
+      endless[word + 3] = at;
+      endless[at / 8] = at;
+      (void)joins(endless, true);
+      endless = words;
+    }
+  }
 }
 
 TEST(process_communicator, memory_that_is_full_is_an_error) {

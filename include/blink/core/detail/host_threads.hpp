@@ -37,6 +37,15 @@ inline void yield_core() {
   return cores < 1 ? 1 : static_cast<unsigned>(cores);
 }
 
+/// The core that runs this thread; -1 if it is not known.
+[[nodiscard]] inline int present_core() {
+#if defined(__linux__)
+  return ::sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
 /// A mutex.
 class host_mutex {
  public:

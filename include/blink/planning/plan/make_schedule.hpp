@@ -153,7 +153,11 @@ inline void add_what_stays(schedule& result, plan const& plan) {
     std::pair const ends(machine.nodes[static_cast<std::size_t>(l.tail)].id,
                          machine.nodes[static_cast<std::size_t>(l.head)].id);
     auto const [entry, fresh] = link.emplace(ends, static_cast<int>(link.size()));
-    if (fresh) result.link_bytes_per_second.push_back(0);
+    if (fresh) {
+      result.link_bytes_per_second.push_back(0);
+      result.link_names.push_back(std::string(to_text(l.kind)) + " " + std::to_string(ends.first) +
+                                  "-" + std::to_string(ends.second));
+    }
     result.link_bytes_per_second[static_cast<std::size_t>(entry->second)] +=
         machine.in_units(l.capacity).to_double() * bytes_per_unit;
   }

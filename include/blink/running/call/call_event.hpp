@@ -11,6 +11,19 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// The bytes that a rank sent to one peer in a call, over all trees.
+struct peer_traffic {
+  int peer = 0;
+  std::uint64_t bytes = 0;
+};
+/// The bytes that a rank sent over one physical link in a call, if the schedule knows its links.
+struct link_traffic {
+  int link = 0;                 ///< number in the schedule
+  std::string_view name;        ///< `schedule::link_names`; may be empty
+  double bytes_per_second = 0;  ///< of the link
+  std::uint64_t bytes = 0;
+};
+
 /// One call of one rank, for observers. Times are nanoseconds of a clock that all ranks of a
 /// machine share.
 struct call_event {
@@ -33,6 +46,12 @@ struct call_event {
   /// True if inputs were eager payloads (`communicator_options::eager_payload`). `sent_bytes` are
   /// then the bytes of this rank's input that peers used.
   bool is_sent_with_call = false;
+  /// The bytes that this rank sent, for calls along trees. They exist until the observer returns.
+  peer_traffic const* to_peers = nullptr;
+  std::size_t peer_count = 0;
+  link_traffic const* on_links = nullptr;
+  std::size_t link_count = 0;
+  int core = -1;  ///< on which the rank ran when the call ended; -1: not known
 
   [[nodiscard]] std::uint64_t nanoseconds() const { return end - begin; }
   [[nodiscard]] std::uint64_t waited() const {

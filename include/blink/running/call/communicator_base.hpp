@@ -178,8 +178,8 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
       } else {
         comm.exit_failed_call();
       }
-      call.observed.end(result == status::ok, call.tasks.first, call.task_count(),
-                        call.types.sizes);
+      call.observed.end(result == status::ok, call.tasks.first, call.task_count(), call.types.sizes,
+                        call.prepared);
     }
     if (comm.group().from_leader(result == status::ok)) return;
     throw_failure(call.kind);
@@ -195,7 +195,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
       comm().fail(std::string("an exception of unknown type"));
     }
     comm().exit_failed_call();
-    call.observed.end(false, call.tasks.first, call.task_count(), call.types.sizes);
+    call.observed.end(false, call.tasks.first, call.task_count(), call.types.sizes, call.prepared);
   }
 
   void record_stall(call_frame& call) final {
@@ -248,9 +248,10 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     expect_runs(call.prepared, call.types.sizes, needed_by(call), ranks, "communicator_options");
     if (size.blocks != nullptr) {  // the caller has checked them otherwise
       auto const use = use_of(call.tasks);
-      auto const name = text_of({to_text(call.kind), " on rank ", call.rank});
-      if (use.reads) expect_aligned(name, "input", call.input, call.types.alignment);
-      if (use.writes) expect_aligned(name, "output", call.output, call.types.alignment);
+      if (use.reads)
+        expect_aligned(call.kind, call.rank, "input", call.input, call.types.alignment);
+      if (use.writes)
+        expect_aligned(call.kind, call.rank, "output", call.output, call.types.alignment);
       return false;
     }
     auto const overlap =

@@ -56,7 +56,7 @@ class shared_segment final : public failure_detector {
     bytes = bytes / page * page;
     expects(bytes >= first + page,
             "shared_segment: too few bytes for the state of the ranks, expected more");
-    int const file = beyond_standard_files(memfd_create("blink", MFD_CLOEXEC));
+    int const file = beyond_standard_files(memfd_create("blink", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (file < 0) detail::refuse_by_system("shared memory", "memfd_create");
     shared_segment result(file);
     struct rlimit largest{};
@@ -68,6 +68,9 @@ class shared_segment final : public failure_detector {
     if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
       detail::refuse_by_system("shared memory of " + std::to_string(bytes) + " bytes", "ftruncate");
     }
+    // A file that shrinks would raise signals in all ranks.
+    if (fcntl(file, F_ADD_SEALS, kept) != 0)
+      detail::refuse_by_system("shared memory", "F_ADD_SEALS");
     result.map(bytes);
     result.blocks().begin(first);
     auto& head = result.at<segment_head>(0);
@@ -79,26 +82,29 @@ class shared_segment final : public failure_detector {
 
   /// Maps memory that another process made.
   ///
-  /// path:   the result of `path()` in that process
+  /// path:   the result of `path()` in that process. If the system refuses it, a descriptor of the
+  ///         same number is used that this process has inherited (`leave_to_children`).
   /// Throws: input_error if there is no such file or it is none of this version of blink.
   [[nodiscard]] static shared_segment open(std::string const& path) {
     auto const name = "shared memory '" + path + "' (BLINK_SEGMENT where a launcher made it)";
-    int const file = beyond_standard_files(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    int file = beyond_standard_files(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    int const reason = errno;
+    if (file < 0) file = beyond_standard_files(inherited(path));
+    errno = reason;
     if (file < 0) {
       throw input_error(name + ": cannot be opened: " + std::strerror(errno) +
                         ", expected a running process that made it");
     }
     shared_segment result(file);
     struct stat known{};
-    bool const is_sound = fstat(file, &known) == 0 && S_ISREG(known.st_mode) &&
-                          known.st_size >= static_cast<off_t>(page);
-    if (is_sound) result.map(static_cast<std::size_t>(known.st_size));
-    if (!is_sound || result.at<segment_head>(0).version != version() ||
-        result.at<segment_head>(0).bytes != result.bytes_) {
-      throw input_error(name + ": not that of a communicator of this version of blink (" +
-                        BLINK_VERSION_TEXT + ")");
+    bool const is_file = fstat(file, &known) == 0 && S_ISREG(known.st_mode) &&
+                         known.st_size >= static_cast<off_t>(page);
+    if (is_file && (fcntl(file, F_GET_SEALS) & kept) == kept) {
+      result.map(static_cast<std::size_t>(known.st_size));
+      if (result.is_sound()) return result;
     }
-    return result;
+    throw input_error(name + ": not that of a communicator of this version of blink (" +
+                      BLINK_VERSION_TEXT + ")");
   }
 
   shared_segment(shared_segment&& other) noexcept
@@ -120,6 +126,9 @@ class shared_segment final : public failure_detector {
   [[nodiscard]] std::string path() const {
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
   }
+  /// Lets children open the memory by the same path when they run another program. They may be of
+  /// another user or have other process numbers.
+  void leave_to_children() const { fcntl(file_, F_SETFD, 0); }
   [[nodiscard]] int rank_count() const { return at<segment_head>(0).rank_count; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
@@ -248,6 +257,7 @@ class shared_segment final : public failure_detector {
 
  private:
   static constexpr std::size_t page = detail::shared_blocks::page;
+  static constexpr int kept = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // seals: of its size
   struct alignas(128) segment_head {
     std::uint64_t version;
     std::uint64_t bytes;
@@ -279,6 +289,21 @@ class shared_segment final : public failure_detector {
   }
   explicit shared_segment(int file) : file_(file) {}
 
+  // True if what a process needs to join lies within the memory.
+  [[nodiscard]] bool is_sound() const {
+    auto const& head = at<segment_head>(0);
+    constexpr int most_ranks = 1 << 14;
+    return head.version == version() && head.bytes == bytes_ && head.rank_count >= 1 &&
+           head.rank_count <= most_ranks && first_block(head.rank_count) <= bytes_ &&
+           blocks().are_sound();
+  }
+  // A new descriptor of the file NUMBER in the path "/proc/PID/fd/NUMBER"; -1: there is none.
+  [[nodiscard]] static int inherited(std::string const& path) {
+    int number = -1;
+    char rest = 0;
+    if (std::sscanf(path.c_str(), "/proc/%*d/fd/%d%c", &number, &rest) != 1) return -1;
+    return fcntl(number, F_DUPFD_CLOEXEC, 3);
+  }
   // The same file under a number that is not that of standard input, output or error.
   [[nodiscard]] static int beyond_standard_files(int file) {
     if (file < 0 || file > 2) return file;

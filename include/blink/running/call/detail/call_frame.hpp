@@ -3,6 +3,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/core/detail/host_threads.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/call_event.hpp>
 #include <blink/running/call/communicator.hpp>
@@ -19,6 +20,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -32,6 +35,39 @@ static_assert(wait_policy<non_blocking>);
 
 /// Cause of a stall.
 enum class stall_cause : std::uint8_t { peers, receive, send };
+
+/// The bytes that a rank sends in a call, by peer and by physical link.
+struct sent_traffic {
+  std::vector<peer_traffic> to_peers;
+  std::vector<link_traffic> on_links;
+
+  template <class = when_used>
+  void add(prepared_schedule const& prepared, endpoint const& end, std::uint64_t bytes) {
+    auto const place = [](auto& all, auto const& is_it, auto const& fresh) -> auto& {
+      for (auto& one : all) {
+        if (is_it(one)) return one;
+      }
+      return all.emplace_back(fresh);
+    };
+    place(
+        to_peers, [&](peer_traffic const& one) { return one.peer == end.peer; },
+        peer_traffic{end.peer, 0})
+        .bytes += bytes;
+    auto const& source = prepared.source();
+    auto const& connection = prepared.tables().connections()[end.connection];
+    for (std::uint32_t hop = 0; hop < connection.route_length; ++hop) {
+      int const link = connection.route[hop].link;
+      auto const number = static_cast<std::size_t>(link);
+      place(
+          on_links, [&](link_traffic const& one) { return one.link == link; },
+          link_traffic{link,
+                       source.link_names.empty() ? std::string_view()
+                                                 : std::string_view(source.link_names[number]),
+                       source.link_bytes_per_second[number], 0})
+          .bytes += bytes;
+    }
+  }
+};
 
 /// The times of one call for the observer, if there is one.
 class observed_call {
@@ -81,9 +117,11 @@ class observed_call {
     event_.received_bytes = bytes(to_root, from_root);
   }
 
-  void end(bool is_ok, tree_task const* tasks, std::size_t task_count, element_sizes const& sizes) {
+  void end(bool is_ok, tree_task const* tasks, std::size_t task_count, element_sizes const& sizes,
+           prepared_schedule const& prepared) {
     if (!is_on()) return;
     on_progress();
+    sent_traffic sent;
     event_.is_ok = is_ok;
     event_.end = non_blocking().now();
     for (std::size_t k = 0; is_ok && k < task_count; ++k) {
@@ -92,8 +130,16 @@ class observed_call {
         return std::uint64_t{here.count} * (end.is_partial ? sizes.connection : sizes.value);
       };
       for (std::uint32_t i = 0; i < here.in_count; ++i) event_.received_bytes += bytes(here.in[i]);
-      for (std::uint32_t i = 0; i < here.out_count; ++i) event_.sent_bytes += bytes(here.out[i]);
+      for (std::uint32_t i = 0; i < here.out_count; ++i) {
+        event_.sent_bytes += bytes(here.out[i]);
+        sent.add(prepared, here.out[i], bytes(here.out[i]));
+      }
     }
+    event_.to_peers = sent.to_peers.data();
+    event_.peer_count = sent.to_peers.size();
+    event_.on_links = sent.on_links.data();
+    event_.link_count = sent.on_links.size();
+    event_.core = detail::present_core();
     observer_->ended(event_);
     observer_ = nullptr;
   }

@@ -25,16 +25,16 @@ enum class buffer_overlap : std::uint8_t {
   in_place,  ///< this rank's segment in the input is this rank's segment in the output
 };
 
-/// Throws: precondition_error that begins with `name` if a buffer is not aligned for its elements.
+/// Throws: precondition_error if a buffer of a rank is not aligned for its elements.
 ///
 /// part: "input" or "output"
-inline void expect_aligned(text_piece name, char const* part, void const* at,
+inline void expect_aligned(collective kind, int rank, char const* part, void const* at,
                            std::size_t alignment) {
   std::size_t const off = reinterpret_cast<std::uintptr_t>(at) % alignment;
   if (off == 0) return;
   throw precondition_error(
-      text_of({name, ": the ", part, " lies ", off, " bytes behind a multiple of ", alignment,
-               ", the alignment of its elements"}));
+      text_of({to_text(kind), " on rank ", rank, ": the ", part, " lies ", off,
+               " bytes behind a multiple of ", alignment, ", the alignment of its elements"}));
 }
 
 /// Checks the buffers of one rank before it enters a call. It finds only mistakes of this rank; the
@@ -61,9 +61,8 @@ template <class = when_used>
   if (count == 0) return buffer_overlap::none;
   if (use.reads && input == nullptr) refuse({"the input is null"});
   if (use.writes && output == nullptr) refuse({"the output is null"});
-  auto const name = text_of({to_text(kind), " on rank ", rank});
-  if (use.reads) expect_aligned(name, "input", input, alignment);
-  if (use.writes) expect_aligned(name, "output", output, alignment);
+  if (use.reads) expect_aligned(kind, rank, "input", input, alignment);
+  if (use.writes) expect_aligned(kind, rank, "output", output, alignment);
   if (!use.reads || !use.writes) return buffer_overlap::none;
   std::size_t const block = count * element_bytes;
   auto const own = block * static_cast<std::size_t>(rank);

@@ -38,8 +38,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     }
     blocks.check_buffers(name, rank, own.input, own.output);
     reach.push_back({blocks.input_bytes(rank), blocks.output_bytes(rank)});
-    if (use[k].reads) expect_aligned(name, "input", own.input, alignment);
-    if (use[k].writes) expect_aligned(name, "output", own.output, alignment);
+    if (use[k].reads) expect_aligned(kind, rank, "input", own.input, alignment);
+    if (use[k].writes) expect_aligned(kind, rank, "output", own.output, alignment);
   }
   expect_ranks_apart(kind, which, use, buffers, reach);
   return reach;

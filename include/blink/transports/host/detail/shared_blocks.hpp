@@ -63,6 +63,22 @@ class shared_blocks {
     head_->used.store(first);
   }
 
+  /// True if all blocks lie within the memory, and the list of them ends. Time: O(blocks).
+  [[nodiscard]] bool are_sound() const {
+    std::size_t const most = bytes_ / sizeof(block_head);
+    std::size_t blocks = 0;
+    if (head_->used.load() > bytes_) return false;
+    for (auto found = head_->first_block.load(); found != 0; found = at(found).next) {
+      bool const is_inside =
+          found % alignof(block_head) == 0 && found <= bytes_ - sizeof(block_head);
+      if (!is_inside || ++blocks > most) return false;
+      auto const begin = at(found).begin.load();
+      bool const has_memory = begin != 0 && begin != refused;
+      if (has_memory && (begin > bytes_ || at(found).bytes > bytes_ - begin)) return false;
+    }
+    return true;
+  }
+
   /// Returns memory that all callers with the same key share, all 0 at first.
   ///
   /// The first caller takes it from the system and the others wait for it, because each would need
