@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks on several hosts. Start it with `blink run --hosts a:2,b:2 -- example_ucx_hosts`. Without a
 // launcher it prints what is missing.
-#include <blink/transports/host/launcher_bootstrap.hpp>
 #include <blink/ucx.hpp>
 
 #include <cstdio>

@@ -98,9 +98,11 @@ if(TARGET blink_command AND BLINK_BUILD_EXAMPLES)
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/run_test.sh $<TARGET_FILE:example_processes>
                    $<TARGET_FILE:blink_command> run)
   if(TARGET example_ucx_hosts)
+    add_executable(restarted tools/restarted.cpp)
+    target_link_libraries(restarted PRIVATE blink_development blink_ucx)
     add_test(NAME command.hosts
              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/hosts_test.sh $<TARGET_FILE:example_ucx_hosts>
-                     $<TARGET_FILE:blink_command>)
+                     $<TARGET_FILE:restarted> $<TARGET_FILE:blink_command>)
     set_tests_properties(command.hosts PROPERTIES TIMEOUT 300)
   endif()
 endif()

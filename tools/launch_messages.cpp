@@ -101,7 +101,7 @@ std::optional<launch_message> message_stream::next() {
   detail::launch_message_head head;
   auto const is_no_message = [&] {
     bool const is_known = head.kind >= static_cast<std::uint32_t>(launch_word::gather) &&
-                          head.kind <= static_cast<std::uint32_t>(launch_word::signal);
+                          head.kind <= static_cast<std::uint32_t>(launch_word::finish);
     return !is_known || head.rank >= 1 << 14 || head.bytes > largest;
   };
   if (arrived_.size() < sizeof head) {

@@ -52,6 +52,8 @@ enum class launch_word : std::uint32_t {
   error_output,                      ///< of a rank, on its standard error
   ended,                             ///< a rank: its process, its status as of `waitpid`
   signal,                            ///< for all ranks of an agent: the number
+  again,                             ///< for an agent: start this rank again
+  finish,                            ///< for an agent: no rank starts again
 };
 
 struct launch_message {

@@ -48,12 +48,28 @@ class launch_rounds {
       finish_if_complete(round);
       if (round.failure.empty()) look_for_the_ended(round);
     }
-    while (!rounds_.empty() && rounds_.front().arrived == next_.size()) {
-      rounds_.pop_front();
-      ++first_;
-    }
+    drop_old();
   }
-  /// Learns that a rank has ended.
+  /// Learns that a rank is a new process. Rounds that wait with a part of the old one fail. The
+  /// first part of the new one belongs to the first round that waits or begins.
+  void begin_again(int rank) {
+    auto const place = static_cast<std::size_t>(rank);
+    for (auto& round : rounds_) {
+      bool const waits = round.failure.empty() && round.arrived < next_.size();
+      if (waits && round.parts[place]) {
+        fail(round, "process " + std::to_string(rank) + " has begun again");
+      }
+    }
+    auto& next = next_[place];
+    if (next < first_) next = first_;
+    for (; next < first_ + rounds_.size(); ++next) {
+      auto& round = rounds_[next - first_];
+      if (round.failure.empty() && round.arrived < next_.size()) break;
+      if (!round.parts[place]) ++round.arrived;  // it gets no part of this process
+    }
+    drop_old();
+  }
+  /// Learns that a rank has ended, for good.
   void lose(int rank) {
     has_ended_[static_cast<std::size_t>(rank)] = true;
     for (auto& round : rounds_) {
@@ -85,6 +101,13 @@ class launch_rounds {
     std::string failure{};
   };
 
+  // Rounds that all have had an answer of.
+  void drop_old() {
+    while (!rounds_.empty() && rounds_.front().arrived >= next_.size()) {
+      rounds_.pop_front();
+      ++first_;
+    }
+  }
   void finish_if_complete(one_round& round) {
     if (round.arrived < next_.size()) return;
     std::string all;

@@ -243,6 +243,8 @@ class launcher {
       wait_for_news();
       rounds_.check_time();
       stop_late_ones();
+      if (running() > 0 || std::exchange(is_finishing_, true)) continue;
+      for (auto& host : hosts_) host.messages().send(launch_word::finish, 0, "");
     }
     for (auto const& output : outputs_) {
       if (output.failure() == 0 || result_ != 0) continue;
@@ -387,19 +389,34 @@ class launcher {
     rounds_.lose(rank);
   }
   void bury(int rank, int process, int status) {
+    if (status != 0 && restarts_ < request_.restarts && next_signal_ == 0) {
+      ++restarts_;
+      report(rank, process, status, "; started again");
+      return start_again(rank);
+    }
     end_rank(rank);
     if (status == 0) return;
     bool const is_first = result_ == 0;
     if (is_first) result_ = exit_status(status);
     if (!is_first && !request_.keeps_going) return;  // a consequence
+    report(rank, process, status,
+           request_.keeps_going || running() == 0 ? "" : "; stopping the others");
+    if (!request_.keeps_going) begin_to_stop(SIGTERM);
+  }
+  void report(int rank, int process, int status, char const* consequence) {
     std::string where;
     for (auto const& host : hosts_) {
       if (host.has(rank)) where = "host " + host.name() + ", ";
     }
     std::fprintf(stderr, "blink run: rank %d (%sprocess %d) %s%s\n", rank, where.c_str(), process,
-                 ending_in_words(status).c_str(),
-                 request_.keeps_going || running() == 0 ? "" : "; stopping the others");
-    if (!request_.keeps_going) begin_to_stop(SIGTERM);
+                 ending_in_words(status).c_str(), consequence);
+  }
+  void start_again(int rank) {
+    rounds_.begin_again(rank);
+    if (local_.has(rank)) local_.start_again(rank);
+    for (auto& host : hosts_) {
+      if (host.has(rank)) host.messages().send(launch_word::again, rank, "");
+    }
   }
 
   void begin_to_stop(int signal) {
@@ -433,8 +450,10 @@ class launcher {
   std::vector<bool> is_running_;          // by rank
   std::vector<labelled_output> outputs_;  // two for each rank
   int result_ = 0;
+  int restarts_ = 0;
   int next_signal_ = 0;  // the next signal of the remaining ranks, at `stop_at_`; 0: none
   bool is_killed_ = false;
+  bool is_finishing_ = false;
   clock::time_point stop_at_;
   clock::time_point last_end_;
 };
@@ -459,8 +478,9 @@ class agent {
            launcher_.send(launch_word::ended, rank, packed(process) + packed(status));
          }});
     ranks.start();
+    bool is_finishing = false;  // else the launcher may start a rank again
     while (launcher_.is_open() &&
-           (ranks.running() > 0 ||
+           (!is_finishing || ranks.running() > 0 ||
             (ranks.has_output() && clock::now() < last_end_ + request_.grace))) {
       std::vector<pollfd> files{{signals_.file(), POLLIN, 0},
                                 {launcher_.read_file(), POLLIN, 0},
@@ -478,6 +498,10 @@ class agent {
       while (auto const message = launcher_.next()) {
         if (message->kind == launch_word::signal) {
           ranks.send(number_at(*message, 0));
+        } else if (message->kind == launch_word::again && ranks.has(message->rank)) {
+          ranks.start_again(message->rank);
+        } else if (message->kind == launch_word::finish) {
+          is_finishing = true;
         } else if (ranks.has(message->rank)) {
           ranks.answer(message->rank, message->kind, message->content);
         }

@@ -33,6 +33,8 @@ struct launch_request {
   bool labels = true;                      ///< put "[rank] " before each line of output
   bool keeps_going = false;                ///< let the other ranks continue when a rank fails
   bool binds = false;                      ///< each rank to its share of the cores
+  /// how often a rank that fails is started again, all ranks together; the others continue
+  int restarts = 0;
   /// before the remaining ranks are stopped
   std::chrono::milliseconds grace = std::chrono::seconds(1);
 };

@@ -77,7 +77,18 @@ void rank_processes::start() {
   other_children_ = children();  // of what this process was before
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (segment_) segment_path_ = segment_->path();  // names this process, not its children
+  ranks_.resize(static_cast<std::size_t>(count_));
   for (int rank = first_; rank < first_ + count_; ++rank) start_one(rank);
+}
+
+void rank_processes::start_again(int rank) {
+  auto& old = ranks_[static_cast<std::size_t>(rank - first_)];
+  constexpr int most_reads = 64;  // what it has said; a child of it may hold the file open
+  for (int turn = 0; turn < most_reads; ++turn) {
+    pass_on(rank, old.output, false);
+    pass_on(rank, old.error_output, true);
+  }
+  start_one(rank);
 }
 
 void rank_processes::start_one(int rank) {
@@ -101,7 +112,7 @@ void rank_processes::start_one(int rank) {
     become(rank, parent, failure.write.number(), output, error_output, messages.write.number());
   }
   setpgid(process, process);  // here and in the child, whichever runs first
-  auto& one = ranks_.emplace_back();
+  auto& one = ranks_[static_cast<std::size_t>(rank - first_)];
   one.process = process;
   one.output = std::move(output.read);
   one.error_output = std::move(error_output.read);

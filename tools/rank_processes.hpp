@@ -39,6 +39,8 @@ class rank_processes {
 
   /// Starts all. Throws: input_error if the program cannot be run; resource_error.
   void start();
+  /// Starts a rank again whose process has ended. Throws: as `start`.
+  void start_again(int rank);
   [[nodiscard]] int running() const;
   /// True if output may follow.
   [[nodiscard]] bool has_output() const;

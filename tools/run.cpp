@@ -32,6 +32,7 @@ struct run_options {
   bool no_labels = false;
   bool keep_going = false;
   bool bind = false;
+  int restarts = 0;
   std::vector<std::string> program;
 };
 
@@ -127,6 +128,7 @@ void run_program(run_options const& options) {
   request.labels = !options.no_labels;
   request.keeps_going = options.keep_going;
   request.binds = options.bind;
+  request.restarts = options.restarts;
   if (int const status = launch(request); status != 0) throw CLI::RuntimeError(status);
 }
 
@@ -171,6 +173,11 @@ void add_run_command(CLI::App& app) {
                     "do not put the rank before each line of output");
   command->add_flag("--keep-going", options->keep_going,
                     "let the other ranks continue when one fails, for programs that shrink");
+  command
+      ->add_option("--restart", options->restarts,
+                   "start a rank again that fails, so often for all ranks together; for programs\n"
+                   "that make a new communicator then")
+      ->check(CLI::Range(0, 1 << 20));
   command->add_flag(
       "--bind", options->bind,
       "bind each rank to its share of the cores, so that the system does not move it");

@@ -7,6 +7,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/transports/host/file_bootstrap.hpp>
+#include <blink/transports/host/launcher_bootstrap.hpp>
 #include <blink/transports/host/split_communicator.hpp>
 #include <blink/transports/ucx/ucx_communicator.hpp>
 

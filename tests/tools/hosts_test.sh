@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests `blink run --hosts` by its output. usage: hosts_test.sh PROGRAM BLINK
-# PROGRAM is example_ucx_hosts. The hosts are this machine (host_shell.sh).
+# Tests `blink run --hosts` by its output. usage: hosts_test.sh PROGRAM RESTARTED BLINK
+# PROGRAM is example_ucx_hosts, RESTARTED is restarted.cpp. The hosts are this machine (host_shell.sh).
 set -u
 program=$(realpath "$1")
-blink=$(realpath "$2")
+restarted=$(realpath "$2")
+blink=$(realpath "$3")
 shell=$(realpath "$(dirname "$0")/host_shell.sh")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -90,6 +91,21 @@ expect "another number of ranks" 2 'but --hosts names 4 ranks' --hosts a:2,b:2 -
 expect "no ranks" 2 "'a:0', expected" --hosts a:0 -- true
 expect "too few ranks" 2 'expected at least a rank on each' --hosts a,b -n 1 -- true
 expect "a host without a name" 2 'empty part' --hosts a,,b -n 3 -- true
+
+# A process takes the place of one that dies, and the others go on with it.
+for hosts in "-n 3" "--hosts a:2,b:1 --shell $shell" "--hosts a:1,b:1 --shell $shell"; do
+  rm -rf "$work/job" && mkdir "$work/job"
+  expect "a rank begins again, $hosts" 0 'rank 1 of .: 8 steps, 1 communicators$' \
+    $hosts --restart 1 -- "$restarted" "$work/job"
+  grep -q 'rank 0 of .: 8 steps, 2 communicators$' "$work/out" && grep -q 'rank 1 .*; started again' "$work/err" || {
+    failures=$((failures + 1))
+    echo "FAILED a rank begins again, $hosts: rank 0 or the message"
+    sed 's/^/  | /' "$work/out" "$work/err"
+  }
+done
+expect "too many failures" 5 'ended with status 5; stopping' --hosts a,b -n 2 --shell "$shell" --restart 2 -- \
+  sh -c 'if [ $BLINK_RANK = 1 ]; then exit 5; fi; sleep 60'
+[ "$(grep -c 'started again' "$work/err")" -eq 2 ] || { failures=$((failures + 1)); echo "FAILED: not 2 restarts"; }
 
 # A signal reaches the ranks of all hosts.
 "$blink" run --hosts a,b -n 2 --shell "$shell" -- sh -c 'trap "echo caught; exit 3" TERM; echo up; sleep 60 & wait' \

@@ -106,7 +106,7 @@ TEST(ucx_communicator, processes_run_as_threads_do) {
 // Ranks die or hang at random operations; the others name them, shrink and go on.
 TEST(ucx_faults, are_named_by_all_others_who_then_go_on) {
   using communicator = blink::basic_message_communicator<blink_test::faulty<blink::ucx_transport>>;
-  int const number = std::max(2 * blink_test::harms, blink_test::number_of_faults() / 4);
+  int const number = blink_test::number_of_faults();
   int happened = 0;
   for (int seed = 0; seed < number; ++seed) {
     blink_test::injection const planned(static_cast<std::uint64_t>(seed));
