@@ -475,6 +475,8 @@ TEST(preconditions, of_buffers) {
             "all_to_all on rank 1: the output is null");
       names(refusal([&] { blink::all_to_all(comm, all, in.data(), in.data() + 2, 9); }),
             "the output begins 8 bytes behind the input");
+      names(refusal([&] { blink::all_gather(comm, star, out.data() + 18, out.data(), 9); }),
+            "the input begins 72 bytes behind the output");  // the place of rank 2's block
       names(refusal([&] { blink::all_gather(comm, star, out.data() + 4, out.data(), 9); }),
             "the input begins 16 bytes behind the output");
       names(refusal(

@@ -85,9 +85,10 @@ struct mailbox {
 };
 static_assert(blink::survivor_words<mailbox>);
 
-/// A rank that begins at some time, and may be stopped for some time.
+/// A rank that begins at some time, and may be stopped for some time, or die.
 struct rank_under_test {
   nanoseconds begins{};
+  nanoseconds dies = never;
   nanoseconds stops = never;
   nanoseconds goes_on = never;
 
@@ -98,9 +99,11 @@ struct rank_under_test {
 
   [[nodiscard]] bool has_ended() const { return group.has_value() || !problem.empty(); }
   [[nodiscard]] bool is_to_end() const {
-    return begins < never && (stops == never || goes_on < never);
+    return begins < never && dies == never && (stops == never || goes_on < never);
   }
   void step(nanoseconds now) {
+    if (now >= dies) mail.all->gone[static_cast<std::size_t>(mail.own)] = true;
+    if (now >= dies) return;
     if (now < begins || (now >= stops && now < goes_on) || has_ended()) return;
     if (agreement == nullptr) {
       agreement = std::make_unique<blink::survivor_agreement<mailbox>>(mail, deadline);
@@ -245,6 +248,37 @@ TEST(survivor_agreement, a_proposer_that_hangs_is_replaced) {
       EXPECT_SAYS(ranks[0].problem, "the other ranks continued without this rank");
     }
   }
+}
+
+// Ranks that have accepted the proposal of a rank that dies are free again, and agree without it. If
+// it had decided, some of them are in its group, and the others learn that they are not.
+TEST(survivor_agreement, a_proposer_that_dies_is_replaced) {
+  int without = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    network all(seed, 4 + static_cast<int>(seed % 3), milliseconds(5));
+    std::vector<rank_under_test> ranks(all.gone.size());
+    nanoseconds last{};
+    for (std::size_t rank = 0; rank + 1 < ranks.size(); ++rank) {
+      ranks[rank].begins = all.below(milliseconds(50));
+      last = std::max(last, ranks[rank].begins);
+    }
+    ranks.back().begins = never;
+    all.gone.back() = true;                              // so that the proposal follows at once
+    ranks[0].dies = last + all.below(milliseconds(14));  // while it proposes
+    run(all, ranks);
+    expect_consistent(ranks);
+    auto expected = all_but(ranks.size(), 0);
+    expected.pop_back();
+    std::size_t are_without = 0;
+    for (int const rank : expected) {
+      auto const& one = ranks[static_cast<std::size_t>(rank)];
+      ASSERT_TRUE(one.group) << seed << ": rank " << rank << ": " << one.problem;
+      are_without += *one.group == expected ? 1 : 0;
+    }
+    EXPECT_TRUE(are_without == 0 || are_without == expected.size()) << seed;
+    without += are_without == 0 ? 0 : 1;
+  }
+  EXPECT_GT(without, 100);  // otherwise it died too late
 }
 
 // A rank that has accepted and gives up reports it, so that its peers continue without it.

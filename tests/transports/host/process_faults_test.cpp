@@ -140,6 +140,16 @@ TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
   }
   EXPECT_GT(happened, number / 2);
   print_table();
+  // A rank that dies is noticed at once, and one that is stopped at the deadline. With direct
+  // buffers the call ends one deadline later.
+  auto const median = [](harm what) {
+    auto times = reported[static_cast<std::size_t>(what)];
+    std::sort(times.begin(), times.end());
+    return times.empty() ? 0 : times[times.size() / 2];
+  };
+  double const limit = std::chrono::duration<double>(deadline).count();
+  EXPECT_LT(median(harm::kill), limit / 2);
+  EXPECT_LT(median(harm::stop), 3 * limit);
 }
 
 // A rank that only tests also learns that another rank was killed, within milliseconds.

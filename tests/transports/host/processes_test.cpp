@@ -519,7 +519,7 @@ TEST(shared_segment, does_not_shrink_and_refuses_forged_memory) {
   // A list of blocks that does not end.
   auto endless = words;
   for (std::size_t word = 0; word < 8; ++word) {
-    for (std::uint64_t const at : {1 << 19, 4096}) {
+    for (std::uint64_t const at : {std::uint64_t{1} << 19, std::uint64_t{4096}}) {
       endless[word + 3] = at;
       endless[at / 8] = at;
       (void)joins(endless, true);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 // A folder may be compiled as one source.
@@ -65,6 +66,54 @@ bool inject(injection const& planned) {
   EXPECT_TRUE(happened || planned.what <= harm::delay);
   for (auto const& end : ends) EXPECT_EQ(end, happened ? "reported" : "no fault");
   return happened;
+}
+
+/// A sum that hangs once, beyond the deadline.
+struct hanging_sum {
+  static constexpr bool is_commutative = true;
+  bool* is_to_hang;
+  int operator()(int a, int b) const {
+    if (std::exchange(*is_to_hang, false)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    }
+    return a + b;
+  }
+};
+
+/// The failures of a reduce to rank 0 along a chain, by rank, while a rank hangs as it combines.
+std::vector<std::string> failures_while_one_hangs(int ranks, int hangs, std::size_t count) {
+  blink::communicator_options options;
+  options.slot_bytes = 256;
+  options.window = 2;
+  options.eager_payload = 0;
+  options.waits.deadline = std::chrono::milliseconds(300);
+  std::vector<std::string> result(static_cast<std::size_t>(ranks));
+  blink::basic_thread_ranks<blink::slot_transport> threads(ranks, options);
+  auto& chain = threads.prepare(blink::chain_schedule(ranks, 0));
+  threads.run([&](auto& comm) {
+    int const rank = comm.rank();
+    std::vector<int> in(count, 1), out(count);
+    bool is_to_hang = rank == hangs;
+    try {
+      blink::reduce(comm, chain, in.data(), out.data(), count, hanging_sum{&is_to_hang});
+    } catch (blink::collective_error const& failure) {
+      result[static_cast<std::size_t>(rank)] = failure.what();
+    }
+  });
+  return result;
+}
+
+TEST(thread_faults, say_whether_a_rank_does_not_send_or_does_not_take) {
+  // Rank 1 of three hangs with a chunk that fits into the slots: rank 0 waits for its sum.
+  auto const unsent = failures_while_one_hangs(3, 1, 8)[0];
+  EXPECT_NE(unsent.find("waits for rank 1"), std::string::npos) << unsent;
+  EXPECT_NE(unsent.find("to send it"), std::string::npos) << unsent;
+  EXPECT_EQ(unsent.find("to take it"), std::string::npos) << unsent;
+  // Rank 0 of two hangs, and the slots are full: rank 1 waits for its credit.
+  auto const untaken = failures_while_one_hangs(2, 0, 5000)[1];
+  EXPECT_NE(untaken.find("waits for rank 0"), std::string::npos) << untaken;
+  EXPECT_NE(untaken.find("to take it"), std::string::npos) << untaken;
+  EXPECT_EQ(untaken.find("to send it"), std::string::npos) << untaken;
 }
 
 TEST(thread_faults, are_named_by_all_others_who_then_go_on) {
