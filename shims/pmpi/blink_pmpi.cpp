@@ -19,6 +19,7 @@
 //                            any length and on any hosts. As the info key blink_order, which
 //                            MPI_Comm_set_info and MPI_Comm_dup_with_info take.
 //   BLINK_PMPI_LEAST=BYTES   Shorter messages go to the MPI library; 0 if unset.
+//   BLINK_PMPI_ALL_PROGRAMS=1  Each program of a launch has this library loaded (Open MPI).
 //   BLINK_PMPI_REPORT=1      At the end, rank 0 reports how many calls took which path.
 //   BLINK_DEADLINE=SECONDS   A call that waits this long fails. If unset, calls wait without end.
 
@@ -235,6 +236,26 @@ int MPI_Reduce_scatter(void const* input, void* output, int const counts[], MPI_
   }
   return PMPI_Reduce_scatter(input, output, counts, type, op, comm);
 }
+
+#if MPI_VERSION >= 4  // counts of 64 bits; those above 2^31 go to the library, as their bytes do
+int MPI_Allreduce_c(void const* input, void* output, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                    MPI_Comm comm) {
+  if (!blink_pmpi::is_int(count)) return PMPI_Allreduce_c(input, output, count, type, op, comm);
+  return MPI_Allreduce(input, output, static_cast<int>(count), type, op, comm);
+}
+int MPI_Reduce_c(void const* input, void* output, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                 int root, MPI_Comm comm) {
+  if (!blink_pmpi::is_int(count)) return PMPI_Reduce_c(input, output, count, type, op, root, comm);
+  return MPI_Reduce(input, output, static_cast<int>(count), type, op, root, comm);
+}
+int MPI_Reduce_scatter_block_c(void const* input, void* output, MPI_Count count, MPI_Datatype type,
+                               MPI_Op op, MPI_Comm comm) {
+  if (!blink_pmpi::is_int(count)) {
+    return PMPI_Reduce_scatter_block_c(input, output, count, type, op, comm);
+  }
+  return MPI_Reduce_scatter_block(input, output, static_cast<int>(count), type, op, comm);
+}
+#endif
 
 int MPI_Barrier(MPI_Comm comm) {
   int code = MPI_SUCCESS;

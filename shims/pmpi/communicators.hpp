@@ -16,6 +16,7 @@
 #include "eager_room.hpp"
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -29,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -60,6 +62,10 @@ inline std::uint64_t least_bytes_wanted() {
   }
   return result;
 }
+/// True if the user says that all programs of a launch have loaded this library.
+inline bool all_programs_wanted() {
+  return blink::detail::environment_flag("BLINK_PMPI_ALL_PROGRAMS", false);
+}
 /// True if rank 0 reports at the end how many calls took which path.
 inline bool report_wanted() {
   return blink::detail::environment_flag("BLINK_PMPI_REPORT", false);
@@ -84,6 +90,7 @@ inline agreement own_wish() {
   try {
     static_cast<void>(options_wanted());
     static_cast<void>(report_wanted());
+    static_cast<void>(all_programs_wanted());
     bool const keeps_order = blink::detail::environment_order() == blink::order_promise::ranks;
     return {true, shared_memory_wanted(), keeps_order, least_bytes_wanted()};
   } catch (blink::input_error const& problem) {
@@ -267,7 +274,39 @@ class shim {
     int ranks = 0;
     if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) return nullptr;
     PMPI_Comm_size(comm, &ranks);
-    return ranks < 2 ? nullptr : in_use(attach(comm));
+    return ranks < 2 || !all_have_blink(comm, ranks) ? nullptr : in_use(attach(comm));
+  }
+  // True if all ranks of a communicator have loaded this library, so that all take part in the
+  // agreement. Ranks of another world (MPI_Comm_spawn, MPI_Comm_connect) and of another program of
+  // one launch may lack it. All ranks that have it return the same.
+  static bool all_have_blink(MPI_Comm comm, int ranks) {
+    static bool const is_one_program = [] {
+      char const* const programs = std::getenv("OMPI_NUM_APP_CTX");  // Open MPI
+      if (programs == nullptr || std::string_view(programs) == "1") return true;
+      try {
+        if (all_programs_wanted()) return true;
+      } catch (blink::input_error const& problem) {
+        std::fprintf(stderr, "blink: %s\n", problem.what());
+        return false;
+      }
+      int rank = 0;
+      PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      std::fprintf(stderr,
+                   "blink: rank %d: %s programs were launched, so the MPI library serves them. Set "
+                   "BLINK_PMPI_ALL_PROGRAMS=1 if each has this library loaded\n",
+                   rank, programs);
+      return false;
+    }();
+    if (!is_one_program) return false;
+    MPI_Group world = MPI_GROUP_NULL, own = MPI_GROUP_NULL;
+    PMPI_Comm_group(MPI_COMM_WORLD, &world);
+    PMPI_Comm_group(comm, &own);
+    std::vector<int> here(static_cast<std::size_t>(ranks)), there(here.size());
+    std::iota(here.begin(), here.end(), 0);
+    PMPI_Group_translate_ranks(own, ranks, here.data(), world, there.data());
+    PMPI_Group_free(&own);
+    PMPI_Group_free(&world);
+    return std::find(there.begin(), there.end(), MPI_UNDEFINED) == there.end();
   }
   static attached* in_use(attached* one) {
     return one != nullptr && one->is_used() ? one : nullptr;
@@ -438,6 +477,36 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
+/// Returns an error code of that class whose MPI_Error_string is the text. Under MPICH the class is
+/// one of blink's own, because it has no texts for codes of predefined classes.
+///
+/// A process makes few codes, because MPI keeps them for ever. Further texts share one code.
+inline int code_of_error(int error_class, std::string text) {
+  constexpr std::size_t most = 100;
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::string>, int> codes;
+  std::lock_guard const lock(mutex);
+#if defined(MPICH_VERSION)
+  static int const own_class = [error_class] {
+    int result = MPI_SUCCESS;
+    if (PMPI_Add_error_class(&result) != MPI_SUCCESS) return error_class;
+    PMPI_Add_error_string(result, "blink: a call failed");
+    return result;
+  }();
+  error_class = own_class;
+#endif
+  text = "blink: " + text;
+  if (text.size() >= MPI_MAX_ERROR_STRING) text.resize(MPI_MAX_ERROR_STRING - 1);
+  if (codes.size() >= most) text = "blink: an error that standard error has";
+  auto const [known, is_new] = codes.try_emplace({error_class, text}, error_class);
+  int fresh = 0;
+  if (is_new && PMPI_Add_error_code(error_class, &fresh) == MPI_SUCCESS &&
+      PMPI_Add_error_string(fresh, text.c_str()) == MPI_SUCCESS) {
+    known->second = fresh;
+  }
+  return known->second;
+}
+
 /// Serves an MPI call: runs `call(attached)`, which returns false if the MPI library must serve it.
 /// Returns the same, and sets `code`.
 template <class Call>
@@ -455,7 +524,7 @@ bool take(entry what, MPI_Comm comm, int& code, Call const& call) {
     std::fprintf(stderr, "blink: MPI_%s: %s\n", entry_names[static_cast<std::size_t>(what)],
                  problem.what());
     bool const is_argument = dynamic_cast<blink::precondition_error const*>(&problem) != nullptr;
-    code = is_argument ? MPI_ERR_BUFFER : MPI_ERR_OTHER;
+    code = code_of_error(is_argument ? MPI_ERR_BUFFER : MPI_ERR_OTHER, problem.what());
   }
   if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
   return true;

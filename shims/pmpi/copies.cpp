@@ -352,4 +352,46 @@ int MPI_Scatterv(void const* input, int const counts[], int const displacements[
                        root, comm);
 }
 
+#if MPI_VERSION >= 4  // counts of 64 bits; those above 2^31 go to the library, as their bytes do
+int MPI_Bcast_c(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) {
+  if (!blink_pmpi::is_int(count)) return PMPI_Bcast_c(buffer, count, type, root, comm);
+  return MPI_Bcast(buffer, static_cast<int>(count), type, root, comm);
+}
+int MPI_Allgather_c(void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
+                    MPI_Count output_count, MPI_Datatype output_type, MPI_Comm comm) {
+  if (!blink_pmpi::is_int(input_count) || !blink_pmpi::is_int(output_count)) {
+    return PMPI_Allgather_c(input, input_count, input_type, output, output_count, output_type,
+                            comm);
+  }
+  return MPI_Allgather(input, static_cast<int>(input_count), input_type, output,
+                       static_cast<int>(output_count), output_type, comm);
+}
+int MPI_Alltoall_c(void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
+                   MPI_Count output_count, MPI_Datatype output_type, MPI_Comm comm) {
+  if (!blink_pmpi::is_int(input_count) || !blink_pmpi::is_int(output_count)) {
+    return PMPI_Alltoall_c(input, input_count, input_type, output, output_count, output_type, comm);
+  }
+  return MPI_Alltoall(input, static_cast<int>(input_count), input_type, output,
+                      static_cast<int>(output_count), output_type, comm);
+}
+int MPI_Gather_c(void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
+                 MPI_Count output_count, MPI_Datatype output_type, int root, MPI_Comm comm) {
+  if (!blink_pmpi::is_int(input_count) || !blink_pmpi::is_int(output_count)) {
+    return PMPI_Gather_c(input, input_count, input_type, output, output_count, output_type, root,
+                         comm);
+  }
+  return MPI_Gather(input, static_cast<int>(input_count), input_type, output,
+                    static_cast<int>(output_count), output_type, root, comm);
+}
+int MPI_Scatter_c(void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
+                  MPI_Count output_count, MPI_Datatype output_type, int root, MPI_Comm comm) {
+  if (!blink_pmpi::is_int(input_count) || !blink_pmpi::is_int(output_count)) {
+    return PMPI_Scatter_c(input, input_count, input_type, output, output_count, output_type, root,
+                          comm);
+  }
+  return MPI_Scatter(input, static_cast<int>(input_count), input_type, output,
+                     static_cast<int>(output_count), output_type, root, comm);
+}
+#endif
+
 }  // extern "C"

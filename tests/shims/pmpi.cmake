@@ -9,7 +9,7 @@ foreach(name IN LISTS BLINK_MPI_LIBRARIES)
 Reduce Reduce_scatter Reduce_scatter_block Scatter Scatterv")
   set(habits "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
 Reduce_scatter Reduce_scatter_block Scatterv")
-  foreach(program IN ITEMS program sweep habits order)
+  foreach(program IN ITEMS program sweep habits order worlds)
     add_executable(pmpi_${program}_${name} shims/pmpi/${program}.cpp)
     target_link_libraries(pmpi_${program}_${name} PRIVATE blink_development mpi_${name})
     add_dependencies(blink_mpi_tests pmpi_${program}_${name})
@@ -38,6 +38,23 @@ Reduce_scatter Reduce_scatter_block Scatterv")
                      ${variable} $<TARGET_FILE:pmpi_order_${name}> ${way})
     set_tests_properties(pmpi.${name}.order_by_${way}.4_ranks PROPERTIES TIMEOUT 300 PROCESSORS 4)
   endforeach()
+  set(preloaded env LD_PRELOAD=$<TARGET_FILE:blink_pmpi_${name}>)
+  add_test(NAME pmpi.${name}.errors
+           COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 ${preloaded} $<TARGET_FILE:pmpi_worlds_${name}> errors)
+  if(name STREQUAL openmpi)  # Debian's MPICH starts no further processes
+    foreach(way IN ITEMS "" with)  # the library in parents only, and in all
+      add_test(NAME pmpi.${name}.spawned_ranks_${way}
+               COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 ${preloaded} $<TARGET_FILE:pmpi_worlds_${name}>
+                       spawned ${way})
+    endforeach()
+    add_test(NAME pmpi.${name}.programs_without
+             COMMAND ${BLINK_MPI_LAUNCH_${name}} 1 $<TARGET_FILE:pmpi_worlds_${name}> programs :
+                     -n 1 ${preloaded} $<TARGET_FILE:pmpi_worlds_${name}> programs)
+    add_test(NAME pmpi.${name}.programs_with
+             COMMAND ${BLINK_MPI_LAUNCH_${name}} 1 ${preloaded} BLINK_PMPI_ALL_PROGRAMS=1
+                     $<TARGET_FILE:pmpi_worlds_${name}> programs :
+                     -n 1 ${preloaded} BLINK_PMPI_ALL_PROGRAMS=1 $<TARGET_FILE:pmpi_worlds_${name}> programs)
+  endif()
   if(name STREQUAL mpich)
     continue()  # the rest are paths of the shim alone
   endif()

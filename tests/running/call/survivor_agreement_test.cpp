@@ -273,7 +273,7 @@ TEST(survivor_agreement, a_proposer_that_dies_is_replaced) {
     for (int const rank : expected) {
       auto const& one = ranks[static_cast<std::size_t>(rank)];
       ASSERT_TRUE(one.group) << seed << ": rank " << rank << ": " << one.problem;
-      are_without += *one.group == expected ? 1 : 0;
+      are_without += *one.group == expected ? 1U : 0U;
     }
     EXPECT_TRUE(are_without == 0 || are_without == expected.size()) << seed;
     without += are_without == 0 ? 0 : 1;

@@ -404,6 +404,30 @@ void numbers_that_are_not_aligned() {
   say("not aligned", static_cast<int>(last));
 }
 
+// MPI 4: counts of 64 bits.
+void wide_counts() {
+#if MPI_VERSION >= 4
+  auto const ranks = static_cast<std::size_t>(size_of(MPI_COMM_WORLD));
+  int const mine = world_rank() + 1;
+  std::vector<int> all(ranks), own(ranks, mine);
+  int sum = 0;
+  MPI_Allreduce_c(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Reduce_c(&mine, all.data(), 1, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
+  MPI_Bcast_c(all.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  sum += all[0];
+  MPI_Allgather_c(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  sum += all.back();
+  MPI_Alltoall_c(own.data(), 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  sum += all.back();
+  MPI_Gather_c(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  int part = 0;
+  MPI_Scatter_c(all.data(), 1, MPI_INT, &part, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  sum += part;
+  MPI_Reduce_scatter_block_c(own.data(), &part, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  say("wide counts", sum + part);
+#endif
+}
+
 // The program handles its errors. It prints classes, because codes differ.
 void mistakes() {
   MPI_Comm copy = MPI_COMM_NULL;
@@ -500,6 +524,7 @@ int main(int count, char** texts) {
   operation_on_a_derived_type();
   operations_see_what_there_is_alone();
   numbers_that_are_not_aligned();
+  wide_counts();
   mistakes();
   calls_that_differ();
   many_at_once(12);
