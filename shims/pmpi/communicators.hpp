@@ -480,7 +480,7 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
 /// Returns an error code of that class whose MPI_Error_string is the text. Under MPICH the class is
 /// one of blink's own, because it has no texts for codes of predefined classes.
 ///
-/// A process makes few codes, because MPI keeps them for ever. Further texts share one code.
+/// A process makes few codes, because MPI keeps them. Further texts share one code.
 inline int code_of_error(int error_class, std::string text) {
   constexpr std::size_t most = 100;
   static std::mutex mutex;

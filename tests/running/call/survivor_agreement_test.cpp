@@ -250,8 +250,8 @@ TEST(survivor_agreement, a_proposer_that_hangs_is_replaced) {
   }
 }
 
-// Ranks that have accepted the proposal of a rank that dies are free again, and agree without it. If
-// it had decided, some of them are in its group, and the others learn that they are not.
+// Ranks that have accepted the proposal of a rank that dies are free again, and agree without it.
+// If it had decided, all are in its group.
 TEST(survivor_agreement, a_proposer_that_dies_is_replaced) {
   int without = 0;
   for (std::uint64_t seed = 0; seed < 500; ++seed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that may lack the preloaded library, and errors as texts. The argument is the case: "spawned",
-// "programs" (each program of a launch), "errors". Ends with 1 if a result is wrong.
+// Ranks that may lack the preloaded library, and errors as texts. The argument is the case:
+// "spawned", "programs" (each program of a launch) or "errors". Ends with 1 if a result is wrong.
 #include <mpi.h>
 
 #include <cstdio>
