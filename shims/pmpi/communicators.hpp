@@ -4,6 +4,7 @@
 // The MPI communicators that blink serves, and the agreement of their ranks. A blink communicator
 // begins at the first use of its MPI communicator, and ends after the program frees the latter.
 
+#include <blink/collectives/call_records.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/transports/host/process_environment.hpp>
@@ -219,6 +220,11 @@ class shim {
       int at_end = MPI_KEYVAL_INVALID;
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, nullptr);
       PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, nullptr);
+      try {
+        blink::record_calls_as_environment_says();
+      } catch (blink::input_error const& problem) {
+        std::fprintf(stderr, "blink: %s\n", problem.what());
+      }
     });
   }
 

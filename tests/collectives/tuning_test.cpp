@@ -356,8 +356,7 @@ TEST(tune, gives_all_ranks_one_table) {
       EXPECT_GE(sample.chunk_bytes, 512U);
       EXPECT_LE(sample.chunk_bytes, 4096U);
     }
-    // The table has the fastest of its own samples, unless that was too close to the best of smaller
-    // sizes.
+    // The table has the fastest of its own samples, or one that is nearly as fast.
     for (auto const& range : first.table.ranges) {
       double chosen = 0, best = 0;
       for (auto const& sample : first.samples) {

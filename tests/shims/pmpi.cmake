@@ -38,6 +38,15 @@ Reduce_scatter Reduce_scatter_block Scatterv")
                      ${variable} $<TARGET_FILE:pmpi_order_${name}> ${way})
     set_tests_properties(pmpi.${name}.order_by_${way}.4_ranks PROPERTIES TIMEOUT 300 PROCESSORS 4)
   endforeach()
+  if(TARGET blink_command)
+    add_test(NAME pmpi.${name}.records
+             COMMAND sh -c "rm -f records.${name}.*; '$<JOIN:${BLINK_MPI_LAUNCH_${name}},' '>' 2 env \
+BLINK_RECORD_FILE=records.${name}.%p LD_PRELOAD='$<TARGET_FILE:blink_pmpi_${name}>' \
+'$<TARGET_FILE:pmpi_order_${name}>' environment; \
+'$<TARGET_FILE:blink_command>' report records.${name}.*")
+    set_tests_properties(pmpi.${name}.records PROPERTIES
+                         PASS_REGULAR_EXPRESSION "calls of 2 ranks.*no rank often late|late in")
+  endif()
   set(preloaded env LD_PRELOAD=$<TARGET_FILE:blink_pmpi_${name}>)
   add_test(NAME pmpi.${name}.errors
            COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 ${preloaded} $<TARGET_FILE:pmpi_worlds_${name}> errors)
