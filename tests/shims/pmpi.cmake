@@ -8,7 +8,7 @@ foreach(name IN LISTS BLINK_MPI_LIBRARIES)
   set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv \
 Reduce Reduce_scatter Reduce_scatter_block Scatter Scatterv")
   set(habits "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
-Reduce_scatter Reduce_scatter_block Scatterv")
+Reduce_scatter Reduce_scatter_block Scatter Scatterv")
   foreach(program IN ITEMS program sweep habits order worlds)
     add_executable(pmpi_${program}_${name} shims/pmpi/${program}.cpp)
     target_link_libraries(pmpi_${program}_${name} PRIVATE blink_development mpi_${name})

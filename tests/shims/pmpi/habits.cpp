@@ -406,10 +406,12 @@ void numbers_that_are_not_aligned() {
 
 // MPI 4: counts of 64 bits.
 void wide_counts() {
-#if MPI_VERSION >= 4
   auto const ranks = static_cast<std::size_t>(size_of(MPI_COMM_WORLD));
   int const mine = world_rank() + 1;
   std::vector<int> all(ranks), own(ranks, mine);
+  MPI_Scatter(own.data(), 1, MPI_INT, all.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  say("the root's", all[0]);
+#if MPI_VERSION >= 4
   int sum = 0;
   MPI_Allreduce_c(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Reduce_c(&mine, all.data(), 1, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
