@@ -4,6 +4,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/running/connections/connection_tables.hpp>
+#include <blink/schedule/default_schedules.hpp>
 
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
@@ -95,6 +96,52 @@ TEST(connection_tables, a_line_is_what_one_rank_reports_one_other) {
     }
   }
   EXPECT_GT(edges_both_ways, 100);
+}
+
+// A rank sends the same messages to all its children away from the root: one set of slots for those
+// that share memory with it, and other slots for each other child.
+TEST(connection_tables, children_share_the_slots_of_their_parent) {
+  constexpr int ranks = 5;
+  auto const source = blink::star_schedule(ranks);
+  int const of_host[ranks] = {0, 1, 2, -1, 3};  // rank 3 is on another host
+  for (bool const has_hosts : {false, true}) {
+    blink::connection_layout layout;
+    layout.shares_memory = true;
+    layout.slot_bytes = 1024;
+    if (has_hosts) {
+      layout.sharing_ranks = of_host;
+      layout.only_rank = 1;
+    }
+    std::vector<std::byte> memory(blink::connection_tables::shared_bytes(source, layout) + 128);
+    auto const begin = reinterpret_cast<std::uintptr_t>(memory.data());
+    if (has_hosts) layout.ranks_share = memory.data() + (128 - begin % 128) % 128;
+    blink::connection_tables const tables(source, layout);
+    std::map<std::byte const*, std::vector<blink::connection_place>> users;
+    for (std::uint32_t number = 0; number < tables.connection_count(); ++number) {
+      auto const* const slots = tables.connections()[number].slots;
+      if (slots != nullptr) users[slots].push_back(tables.places()[number]);
+    }
+    for (auto const& [slots, places] : users) {
+      auto const& first = places.front();
+      std::size_t const expected = first.is_reduce ? 1 : !has_hosts ? ranks - 1 : ranks - 2;
+      bool const is_of_hosts = has_hosts && (first.from == 3 || first.to == 3);
+      EXPECT_EQ(places.size(), is_of_hosts ? 1 : expected);
+      for (auto const& place : places) {
+        EXPECT_TRUE(place.tree == first.tree && place.from == first.from &&
+                    place.is_reduce == first.is_reduce);
+      }
+    }
+    int const rank = 1;
+    auto const tasks = tables.tasks(rank, blink::collective::all_gather);
+    for (std::size_t k = 0; k < tasks.count; ++k) {
+      auto const& here = tasks.first[k];
+      int written = 0;
+      for (std::uint32_t out = 0; out < here.out_count; ++out) {
+        written += here.out[out].repeats_slots ? 0 : 1;
+      }
+      EXPECT_EQ(written, !here.is_root ? 0 : has_hosts ? 2 : 1);
+    }
+  }
 }
 
 TEST(connection_tables, have_the_links_of_a_schedule_that_needs_no_connections) {

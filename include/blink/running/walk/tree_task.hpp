@@ -38,6 +38,8 @@ struct endpoint {
   transfer_mode way = transfer_mode::slots;  ///< of the present call
   /// true if it carries partial results of the reducer in this call, not elements
   bool is_partial = false;
+  /// true if its slots are those of another connection of the task, which has the same messages
+  bool repeats_slots = false;
   /// of slots that ranks share, in this call (`slot_rotation.hpp`)
   std::uint8_t slot_subdivision = 0;
   void* at = nullptr;        ///< of the present chunk, where devices read or write (`place_chunk`)

@@ -71,7 +71,14 @@ template <class T, transport Transport>
 
 /// True if the sender writes data for this connection.
 [[nodiscard]] BLINK_HOST_DEVICE inline bool writes(endpoint const& end) {
-  return end.way == transfer_mode::slots || end.way == transfer_mode::push;
+  return (end.way == transfer_mode::slots && !end.repeats_slots) || end.way == transfer_mode::push;
+}
+
+/// The connections of a task without those whose slots are repeated.
+[[nodiscard]] inline std::uint32_t out_places(tree_task const& here) {
+  std::uint32_t result = 0;
+  for (std::uint32_t k = 0; k < here.out_count; ++k) result += here.out[k].repeats_slots ? 0 : 1;
+  return result;
 }
 
 /// True if the task writes to this rank's output.

@@ -350,8 +350,9 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
     }
   }
   // One copy, maybe two, or one sum: no need to stay in the cache.
-  bool const has_one_place = here.out_count == (writes_output(here) ? 0U : 1U);
-  bool const is_one_pass = copies ? here.out_count <= 1
+  std::uint32_t const places = out_places(here);
+  bool const has_one_place = places == (writes_output(here) ? 0U : 1U);
+  bool const is_one_pass = copies ? places <= 1
                                   : streams_sum || (place != nullptr && sources == 2 &&
                                                     (has_one_place || twin != nullptr));
   constexpr std::size_t streamed = (most * streamed_block_bytes + block_bytes - 1) / block_bytes;
