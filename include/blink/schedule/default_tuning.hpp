@@ -152,6 +152,8 @@ template <class = when_used>
   switch (kind) {
     case collective::broadcast:
       from(0, rank_count > few ? "binomial" : "flat");
+      // The root writes once for all ranks that share memory with it.
+      if (rank_count > few && over.shares_memory && !over.reaches) from(64 * kib, "flat");
       break;
     case collective::reduce:
       if (!over.reaches && !over.shares_memory) {
