@@ -31,8 +31,8 @@ struct task_list {
 ///
 /// Memory: edges * window * slot_bytes, and a few cache lines for each edge. Away from the root a
 ///         rank has one set of slots for all children that share memory with it. Where peers reach
-///         each other only inner reduce edges have slots. Tables for one rank that shares no memory have
-///         slots for that rank's connections only.
+///         each other only inner reduce edges have slots. Tables for one rank that shares no memory
+///         have slots for that rank's connections only.
 class connection_tables {
  public:
   /// Time: O(T V).
