@@ -245,7 +245,6 @@ void connection_tables::share(schedule const& source, std::vector<connection_pla
   auto* const free_at = deal_times(source.link_bytes_per_second.size());
   // The links of the schedule exist even without connections, as for one rank.
   if (link_free_at != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
-  bool const all = layout.only_rank < 0 || layout.ranks_share != nullptr;
   // Both connections of an edge have their counters in the same lines, so that one fetch shows the
   // other end's progress on both. Indexed by child: its last reduce connection.
   struct reduce_connection {
@@ -256,7 +255,7 @@ void connection_tables::share(schedule const& source, std::vector<connection_pla
   auto const senders = repeated_slots(places, layout, source.rank_count);
   for (std::size_t number = 0; number < places.size(); ++number) {
     auto const& place = places[number];
-    bool const is_common = all && layout.both_share(place);
+    bool const is_common = layout.both_share(place);
     bool const is_here =
         is_common || place.from == layout.only_rank || place.to == layout.only_rank;
     bool const has_times = layout.is_shaped && (is_here || all_have_times);
