@@ -150,8 +150,8 @@ TEST(connection_tables, a_rank_alone_on_its_host_has_slots_for_each_child) {
   layout.shares_memory = true;  // other ranks do
   layout.only_rank = 1;
   blink::connection_tables const tables(source, layout);
-  auto const [ends, count] = tables.ends(1);
-  for (std::size_t k = 0; k < count; ++k) EXPECT_FALSE(ends[k].repeats_slots);
+  auto const [first, count] = tables.ends(1);
+  for (std::size_t k = 0; k < count; ++k) EXPECT_FALSE(first[k].repeats_slots);
 }
 
 TEST(connection_tables, have_the_links_of_a_schedule_that_needs_no_connections) {
