@@ -327,7 +327,7 @@ class launcher {
           throw input_error("blink there is of version " + message.content + ", expected " +
                             BLINK_VERSION_TEXT);
         }
-        return messages_request(host);
+        return send_request(host);
       case launch_word::failure:
         throw input_error(message.content);
       case launch_word::output:
@@ -343,7 +343,7 @@ class launcher {
                           ", expected one of an agent");
     }
   }
-  void messages_request(remote_host& host) {
+  void send_request(remote_host& host) {
     nlohmann::json request{{"program", request_.program},
                            {"ranks", request_.rank_count},
                            {"first", host.first()},
@@ -357,21 +357,21 @@ class launcher {
   // The connection has ended. Its ranks end with it.
   void lose(remote_host& host) {
     int const status = host.end();
+    bool has_lost = false;
     for (int rank = host.first(); rank < host.first() + host.rank_count(); ++rank) {
       if (!is_running_[static_cast<std::size_t>(rank)]) continue;
-      if (result_ == 0 || request_.keeps_going) {
-        std::fprintf(stderr, "blink run: host %s: the connection to its ranks is lost (%s %s)%s\n",
-                     host.name().c_str(), request_.shell[0].c_str(),
-                     ending_in_words(status).c_str(),
-                     request_.keeps_going ? "" : "; stopping the others");
-      }
-      for (; rank < host.first() + host.rank_count(); ++rank) {
-        if (is_running_[static_cast<std::size_t>(rank)]) end_rank(rank);
-      }
-      constexpr int lost = 255;
-      if (result_ == 0) result_ = lost;
-      if (!request_.keeps_going) begin_to_stop(SIGTERM);
+      has_lost = true;
+      end_rank(rank);
     }
+    if (!has_lost) return;
+    if (result_ == 0 || request_.keeps_going) {
+      std::fprintf(stderr, "blink run: host %s: the connection to its ranks is lost (%s %s)%s\n",
+                   host.name().c_str(), request_.shell[0].c_str(), ending_in_words(status).c_str(),
+                   request_.keeps_going ? "" : "; stopping the others");
+    }
+    constexpr int lost = 255;
+    if (result_ == 0) result_ = lost;
+    if (!request_.keeps_going) begin_to_stop(SIGTERM);
   }
 
   void print(int rank, bool is_error, std::string const& bytes) {
@@ -462,11 +462,17 @@ class launcher {
 class agent {
  public:
   agent(message_stream& launcher, nlohmann::json const& content)
-      : launcher_(launcher), request_(request_of(content)) {
+      : launcher_(launcher),
+        request_(request_of(content)),
+        first_(content.at("first").get<int>()),
+        count_(content.at("count").get<int>()) {}
+
+  /// Runs the ranks to their end. Throws: as `rank_processes`.
+  void run() {
     // More waits in the ranks' pipes, not here.
     constexpr std::size_t most_waiting = std::size_t{1} << 20;
     rank_processes ranks(
-        request_, content.at("first").get<int>(), content.at("count").get<int>(), signals_.before(),
+        request_, first_, count_, signals_.before(),
         {[this](int rank, bool is_error, std::string const& bytes) {
            launcher_.send(is_error ? launch_word::error_output : launch_word::output, rank, bytes);
          },
@@ -527,6 +533,7 @@ class agent {
 
   message_stream& launcher_;
   launch_request request_;
+  int first_, count_;
   watched_signals signals_;
   clock::time_point last_end_;
 };
@@ -559,7 +566,7 @@ int run_agent() {
       launcher.read_some();
       request = launcher.next();
     }
-    if (request) agent(launcher, nlohmann::json::parse(request->content));
+    if (request) agent(launcher, nlohmann::json::parse(request->content)).run();
   } catch (std::exception const& failure) {
     launcher.send(launch_word::failure, 0, failure.what());
     launcher.write_all(flush_milliseconds);
