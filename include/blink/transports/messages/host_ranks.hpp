@@ -80,9 +80,11 @@ class host_ranks {
       state_.emplace(count_, segment_->find_or_make(key_of_state, shared_state::bytes(count_)));
       state_->set_addresses(segment_->begin(), segment_->addresses());
       if (eager_room > largest_eager_bytes) {
-        eager_room_ = eager_room;
+        constexpr std::size_t line = 128;  // payloads begin where any element may
+        eager_room_ = (eager_room + line - 1) / line * line;
         auto const places = 2 * static_cast<std::size_t>(count_);
-        eager_ = static_cast<std::byte*>(segment_->find_or_make(key_of_eager, places * eager_room));
+        eager_ =
+            static_cast<std::byte*>(segment_->find_or_make(key_of_eager, places * eager_room_));
       }
     });
     auto const joined = meet();
