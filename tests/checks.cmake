@@ -97,7 +97,7 @@ if(TARGET blink_command AND BLINK_BUILD_EXAMPLES)
   add_test(NAME command.run
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/run_test.sh $<TARGET_FILE:example_processes>
                    $<TARGET_FILE:blink_command> run)
-  if(TARGET example_ucx_hosts)
+  if(TARGET blink_ucx AND NOT BLINK_SANITIZE)  # as in examples/
     add_executable(restarted tools/restarted.cpp)
     target_link_libraries(restarted PRIVATE blink_development blink_ucx)
     add_test(NAME command.hosts
