@@ -12,12 +12,15 @@
 #include "support/message_ranks.hpp"
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace blocks_test { namespace {
@@ -305,6 +308,41 @@ TEST(tree_of_ranks, ranks_with_another_order_do_not_match) {
   for (auto const& end : all.finish()) {
     EXPECT_NE(end.text.find("order"), std::string::npos) << end.text;
   }
+}
+
+/// A sum of arrivals as they come, which says when rank 0 has combined something.
+struct watched_sum {
+  static constexpr bool is_commutative = true;
+  static constexpr auto order = blink::order_promise::any;
+  bool is_root;
+  std::atomic<bool>* has_combined;
+  int operator()(int a, int b) const {
+    if (is_root) *has_combined = true;
+    return a + b;
+  }
+};
+
+// With the default options `any` remains what the reducer says: the root combines what has arrived
+// before the last rank enters.
+TEST(tree_of_ranks, the_default_option_leaves_the_order_of_arrival) {
+  blink::communicator_options options;
+  options.eager_payload = 0;
+  options.waits.deadline = std::chrono::seconds(20);
+  blink::basic_thread_ranks<blink::slot_transport> threads(3, options);
+  auto& flat = threads.prepare(blink::flat_schedule(3, 0));
+  std::atomic<bool> has_combined = false;
+  threads.run([&](auto& comm) {
+    if (comm.rank() == 2) {
+      auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (!has_combined && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      EXPECT_TRUE(has_combined);
+    }
+    std::vector<int> const in(1000, 1 + comm.rank());
+    std::vector<int> out(1000);
+    blink::reduce(comm, flat, in.data(), out.data(), in.size(),
+                  watched_sum{comm.rank() == 0, &has_combined});
+    EXPECT_TRUE(comm.rank() != 0 || out[999] == 6);
+  });
 }
 
 TEST(tree_of_ranks, schedules_say_in_which_order_they_combine) {

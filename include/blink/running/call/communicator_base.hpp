@@ -69,8 +69,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
  public:
   void check_call(call_frame& call) final {
     auto const& size = call.size;
-    auto const promised = comm().options().order;
-    if (call.order < promised) call.order = promised;
+    if (comm().options().order == order_promise::ranks) call.order = order_promise::ranks;
     auto const* const owner = call.prepared.tables().layout().owner;
     expects(owner == nullptr || owner == comm().owner(),
             "schedule: prepared by another communicator, expected one of this communicator");
