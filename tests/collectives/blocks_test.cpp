@@ -349,12 +349,12 @@ TEST(tree_of_ranks, schedules_say_in_which_order_they_combine) {
   using enum blink::operand_order;
   EXPECT_EQ(blink::operands_of(blink::star_schedule(6)), tree_of_ranks);
   EXPECT_EQ(blink::operands_of(blink::binomial_schedule(8, 0)), tree_of_ranks);
-  EXPECT_EQ(blink::operands_of(blink::binomial_schedule(6, 0)), ranks);  // 6 is 3 and 3
+  EXPECT_EQ(blink::operands_of(blink::binomial_schedule(6, 0)), in_order);  // 6 is 3 and 3
   EXPECT_EQ(blink::operands_of(blink::binomial_schedule(4, 1)), any);
-  EXPECT_EQ(blink::operands_of(blink::chain_schedule(3, 0)), ranks);
+  EXPECT_EQ(blink::operands_of(blink::chain_schedule(3, 0)), in_order);
   EXPECT_EQ(blink::operands_of(blink::hosts_schedule({1, 1, 2, 2})), tree_of_ranks);
   EXPECT_EQ(blink::operands_of(blink::hosts_schedule({1, 2, 1, 2})), any);
-  EXPECT_EQ(blink::operands_of(blink::hosts_schedule({1, 1, 1, 2})), ranks);
+  EXPECT_EQ(blink::operands_of(blink::hosts_schedule({1, 1, 1, 2})), in_order);
 }
 
 }}  // namespace blocks_test

@@ -15,7 +15,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// The order in which the trees of a schedule can combine. Each includes those before it.
 enum class operand_order : std::uint8_t {
   any,
-  ranks,          ///< the order of the ranks, with any brackets
+  in_order,       ///< the order of the ranks, with any brackets
   tree_of_ranks,  ///< also the brackets of `order_promise::ranks`
 };
 
@@ -74,7 +74,7 @@ template <class = when_used>
     auto const below = detail::ranks_below(tree);
     if (below.empty()) return operand_order::any;
     for (auto const& ranks : below) {
-      if (!detail::is_node(ranks, {0, below.size()})) result = operand_order::ranks;
+      if (!detail::is_node(ranks, {0, below.size()})) result = operand_order::in_order;
     }
   }
   return result;
@@ -86,7 +86,7 @@ template <class = when_used>
 /// Pre:    `validate(schedule)` passed.
 template <class = when_used>
 [[nodiscard]] bool reduces_in_order(schedule const& source) {
-  return operands_of(source) >= operand_order::ranks;
+  return operands_of(source) >= operand_order::in_order;
 }
 
 }}  // namespace blink::BLINK_ABI

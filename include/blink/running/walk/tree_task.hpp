@@ -25,7 +25,7 @@ enum class transfer_mode : std::uint8_t {
 struct endpoint {
   std::uint32_t connection = 0;  ///< number of the connection
   std::int32_t peer = 0;         ///< the rank at the other end
-  /// towards the root, where `operands_of` the schedule is at least `ranks`: the first rank whose
+  /// towards the root, where `operands_of` the schedule is at least `in_order`: the first rank whose
   /// elements arrive here, and the one after the last
   std::uint32_t first_rank = 0, end_rank = 0;
   bool sends = false;  ///< true for the sending end

@@ -119,7 +119,7 @@ inline constexpr call_types types_of_call{
 [[nodiscard]] constexpr operand_order operands_needed_for(order_promise order,
                                                           bool is_commutative) {
   if (order == order_promise::ranks) return operand_order::tree_of_ranks;
-  return is_commutative ? operand_order::any : operand_order::ranks;
+  return is_commutative ? operand_order::any : operand_order::in_order;
 }
 template <class Reducer>
 inline constexpr operand_order operands_needed =
@@ -179,7 +179,7 @@ void expect_runs(prepared_schedule const& prepared, element_sizes const& sizes,
                  operand_order needed, int rank_count, char const* options) {
   expects(prepared.source().rank_count == rank_count,
           "schedule: prepared for another number of ranks, expected the communicator's");
-  expects(needed <= prepared.operands() || needed != operand_order::ranks,
+  expects(needed <= prepared.operands() || needed != operand_order::in_order,
           "schedule: the reducer is not commutative, expected a schedule that keeps the order of "
           "the ranks");
   expects(needed <= prepared.operands(),

@@ -7,7 +7,7 @@
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
-#include <blink/running/walk/detail/move_chunk_host.hpp>
+#include <blink/running/walk/detail/combine_sources.hpp>
 
 #include <concepts>
 #include <cstddef>

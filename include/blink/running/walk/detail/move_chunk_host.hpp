@@ -4,6 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/chunk_address.hpp>
+#include <blink/running/walk/detail/combine_sources.hpp>
 #include <blink/running/walk/detail/early_arrivals.hpp>
 #include <blink/running/walk/detail/stream_copy.hpp>
 #include <blink/running/walk/detail/streamed_sum.hpp>
@@ -16,156 +17,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <type_traits>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Bytes that are combined at a time. Together with the sources they fit into a first-level cache.
-inline constexpr std::size_t block_bytes = 2048;
-
-/// The same for outputs past the caches that are no `streamed_sum`. Blocks are small, so that
-/// memory is read for the next block while the stores of this one are in flight.
+/// Bytes that are combined at a time for outputs past the caches that are no `streamed_sum`. Blocks
+/// are small, so that memory is read for the next block while the stores of this one are in flight.
 inline constexpr std::size_t streamed_block_bytes = 512;
-
-/// Elements that are combined at a time, by the largest of the types involved.
-template <class T, class A = T>
-inline constexpr std::size_t block_elements =
-    block_bytes / (sizeof(T) < sizeof(A) ? sizeof(A) : sizeof(T)) +
-    (block_bytes < sizeof(T) || block_bytes < sizeof(A) ? 1 : 0);
-
-/// Memory for the elements of a block. Their lifetime begins when they are written.
-template <class T, std::size_t Count>
-struct block_storage {
-  alignas(T) alignas(64) std::byte bytes[Count * sizeof(T)];
-  [[nodiscard]] T* elements() { return reinterpret_cast<T*>(bytes); }
-};
-
-/// Writes result[i] = make(i), constructed in place, because g++ does not vectorise copies of
-/// classes.
-///
-/// `make` must not refer to the result while it makes it. Copies of the result go to `more`. Runs
-/// have a length that the compiler knows, and iterations are independent, so that g++ vectorises at
-/// -O2.
-template <class T, class Make, class... More>
-void fill(T* result, std::size_t count, Make const& make, More*... more) {
-  constexpr std::size_t run = 256 / sizeof(T) + (256 < sizeof(T) ? 1 : 0);
-  auto const each = [&](std::size_t first, std::size_t n) {
-    BLINK_INDEPENDENT
-    for (std::size_t i = first; i < first + n; ++i) {
-      T const& made = *::new (static_cast<void*>(result + i)) T(static_cast<T>(make(i)));
-      (..., ::new (static_cast<void*>(more + i)) T(made));
-    }
-  };
-  std::size_t first = 0;
-  for (; first + run <= count; first += run) each(first, run);
-  each(first, count - first);
-}
-
-/// Calls `use(read)`, where `read(i)` is the contribution of element `first + i` of a source.
-template <class T, class Reducer, class Use>
-void read_source(chunk_source const& source, std::size_t first, std::uint64_t index,
-                 Reducer const& reduce, Use const& use) {
-  auto const* const values = static_cast<T const*>(source.data) + first;
-  if constexpr (combines_elements<Reducer, T>) {
-    use([=](std::size_t i) -> T const& { return values[i]; });
-  } else if (source.kind == source_kind::sums) {
-    auto const* const sums = static_cast<accumulator_t<Reducer, T> const*>(source.data) + first;
-    use([=](std::size_t i) -> accumulator_t<Reducer, T> const& { return sums[i]; });
-  } else if (source.kind == source_kind::partials) {
-    auto const* const partials = static_cast<sent_t<Reducer, T> const*>(source.data) + first;
-    use([=, &reduce](std::size_t i) { return detail::receive<T>(reduce, partials[i]); });
-  } else {
-    use([=, &reduce, rank = source.rank](std::size_t i) {
-      return detail::lift(reduce, values[i], element_place{index + i, rank});
-    });
-  }
-}
-
-/// Combines element `first + i` of all sources, in their order, into total[i].
-template <class T, class Source, class A, class Reducer>
-void combine_sources(Source const& source, std::uint32_t sources, std::size_t first,
-                     std::size_t count, std::uint64_t index, A* total, Reducer const& reduce) {
-  std::uint32_t next = 1;
-  if constexpr (combines_elements<Reducer, T>) {
-    if (sources > 1) {  // two at once saves writing and reading the total
-      auto const* const a = static_cast<T const*>(source(0).data) + first;
-      auto const* const b = static_cast<T const*>(source(1).data) + first;
-      fill(total, count, [=, &reduce](std::size_t i) { return reduce(a[i], b[i]); });
-      next = 2;
-    }
-  }
-  if (next == 1) {
-    read_source<T>(source(0), first, index, reduce,
-                   [&](auto const& read) { fill(total, count, read); });
-  }
-  A const* const before = total;
-  for (; next < sources; ++next) {
-    read_source<T>(source(next), first, index, reduce, [&](auto const& read) {
-      fill(total, count, [=, &reduce](std::size_t i) {
-        A const own = before[i];  // a copy: the result takes its place
-        return reduce(own, read(i));
-      });
-    });
-  }
-}
-
-/// Combines the sources of an element along the tree of ranks, for a block of elements.
-///
-/// Ranks: ranks(k) returns the ranks whose elements source `k` holds
-template <class T, class Source, class Ranks, class Reducer>
-class tree_combination {
- public:
-  using A = accumulator_t<Reducer, T>;
-
-  tree_combination(Source const& source, Ranks const& ranks, Reducer const& reduce)
-      : source_(source), ranks_(ranks), reduce_(reduce) {}
-
-  /// Combines element `first + i` of all sources into total[i].
-  ///
-  /// sources: two or more
-  /// count:   at most `block_elements`
-  void make(std::uint32_t sources, std::size_t first, std::size_t count, std::uint64_t index,
-            A* total) {
-    next_ = 0;
-    first_ = first;
-    count_ = count;
-    index_ = index;
-    of_node({ranks_(0).begin, ranks_(sources - 1).end}, total);
-  }
-
- private:
-  // Returns the totals of a node: in `to`, or where they are already.
-  A const* of_node(block_node const& node, A* to) {
-    if (ranks_(next_) == node) return of_source(next_++, to);
-    auto const [left, right] = children_of(node);
-    A const* const a = of_node(left, to);
-    block_storage<A, block_elements<T, A>> storage;
-    A const* const b = of_node(right, storage.elements());
-    fill(to, count_, [=, this](std::size_t i) {
-      A const own = a[i];  // a copy: the result may take its place
-      return reduce_(own, b[i]);
-    });
-    return to;
-  }
-  A const* of_source(std::uint32_t k, A* to) {
-    auto const source = source_(k);
-    if constexpr (combines_elements<Reducer, T>) {
-      return static_cast<T const*>(source.data) + first_;
-    } else {
-      read_source<T>(source, first_, index_, reduce_,
-                     [&](auto const& read) { fill(to, count_, read); });
-      return to;
-    }
-  }
-
-  Source const& source_;
-  Ranks const& ranks_;
-  Reducer const& reduce_;
-  std::uint32_t next_ = 0;  // source
-  std::size_t first_ = 0, count_ = 0;
-  std::uint64_t index_ = 0;
-};
 
 /// True if this rank's output is written past the caches. It is not if peers read it soon.
 template <class T>
