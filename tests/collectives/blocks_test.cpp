@@ -2,6 +2,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_reduce_blocks.hpp>
+#include <blink/collectives/all_reduce_sparse.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/small_float.hpp>
 #include <blink/transports/host/processes.hpp>
@@ -160,6 +161,10 @@ TYPED_TEST(all_reduce_blocks, refuses_parts_that_do_not_fit) {
                  "the output overlaps the input");
     float* const none = nullptr;
     EXPECT_ERROR(blink::all_reduce_blocks(comm, buffer.data(), none, 4, 4), "output is null");
+    auto* const askew = reinterpret_cast<float*>(reinterpret_cast<char*>(output.data()) + 2);
+    EXPECT_ERROR(blink::all_reduce_blocks(comm, buffer.data(), askew, 1, 4),
+                 "the output lies 2 bytes behind a multiple of 4");
+    EXPECT_ERROR(blink::all_reduce_sparse(comm, askew, 1, 1), "the data lies 2 bytes behind");
     blink::all_reduce_blocks(comm, buffer.data(), output.data(), 4, 6);
   });
 }

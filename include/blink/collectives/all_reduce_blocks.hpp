@@ -14,6 +14,7 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/call_types.hpp>
+#include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
@@ -64,7 +65,7 @@ struct combine_only {
 /// Needs:  memory for as many buffers as a rank has nodes, and one more.
 /// Order:  fixed, as above. `finish` gets `blocks` as the number of contributions.
 /// Throws: precondition_error if `blocks` is not a multiple of the number of ranks, or for buffers
-///         that are null or overlap; others as `all_to_all` and `all_gather`.
+///         that are null, not aligned for their elements or overlap; others as `all_to_all` and `all_gather`.
 template <communicator Comm, schedule_chooser Source, class T, class Reducer>
   requires reducer_for<Reducer, T>
 void all_reduce_blocks(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,
@@ -81,6 +82,10 @@ void all_reduce_blocks(Comm& comm, Source&& trees, T const* input, T* output, st
     throw precondition_error("all_reduce_blocks on rank " + std::to_string(me) + ": the " +
                              (input == nullptr ? "input" : "output") +
                              " is null, expected elements");
+  }
+  if (count > 0) {
+    detail::expect_aligned(collective::all_reduce, comm.rank(), "input", input, alignof(T));
+    detail::expect_aligned(collective::all_reduce, comm.rank(), "output", output, alignof(T));
   }
   auto const own = blocks / ranks;
   auto const segment = (count + ranks - 1) / ranks;  // of the result, of each rank

@@ -13,6 +13,7 @@
 #include <blink/running/call/detail/any_call.hpp>
 #include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/call_types.hpp>
+#include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
@@ -89,6 +90,7 @@ class sparse_call final : public staged_call {
       throw precondition_error("all_reduce_sparse on rank " + std::to_string(comm.rank()) +
                                ": the data is null, expected elements");
     }
+    expect_aligned(collective::all_reduce, comm.rank(), "data", data, alignof(T));
     expect_reachable(comm, data, mask.count() * sizeof(T), "all_reduce_sparse", "the data");
     expect_runs(prepared, sizes_of<Reducer, T>(), operands_needed<Reducer>, comm.rank_count(),
                 "communicator_options");
@@ -241,6 +243,7 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
     throw precondition_error("all_reduce_sparse on rank " + std::to_string(comm.rank()) +
                              ": the data is null, expected elements");
   }
+  detail::expect_aligned(collective::all_reduce, comm.rank(), "data", data, alignof(T));
   auto mask = block_mask::of(static_cast<T const*>(data), count, block_elements);
   return all_reduce_sparse<Chunks>(comm, std::forward<Source>(trees), data, mask, reduce,
                                    pays_below);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
@@ -35,5 +36,30 @@ struct connection_layout {
                          (sharing_ranks[place.from] >= 0 && sharing_ranks[place.to] >= 0));
   }
 };
+
+/// Returns by connection the first one that uses its slots: itself, or an earlier one.
+///
+/// Away from the root a rank sends the same messages to all its children in a tree. Children that
+/// share memory with it read them in the same slots, so that it writes them once.
+///
+/// Time: O(connections).
+template <class = when_used>
+[[nodiscard]] std::vector<std::size_t> first_users_of_slots(
+    std::vector<connection_place> const& places, connection_layout const& layout, int rank_count) {
+  constexpr std::size_t none = SIZE_MAX;
+  std::vector<std::size_t> result(places.size());
+  std::vector<std::size_t> first(static_cast<std::size_t>(rank_count), none);  // by sender
+  for (std::size_t number = 0; number < places.size(); ++number) {
+    auto const& place = places[number];
+    result[number] = number;
+    if (place.is_reduce || !layout.shares_memory || layout.reaches || !layout.both_share(place)) {
+      continue;
+    }
+    auto& known = first[static_cast<std::size_t>(place.from)];
+    if (known == none || places[known].tree != place.tree) known = number;
+    result[number] = known;
+  }
+  return result;
+}
 
 }}  // namespace blink::BLINK_ABI

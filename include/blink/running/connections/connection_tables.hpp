@@ -179,9 +179,6 @@ class connection_tables {
     memory_part own;     // of connections of this rank that carry messages
   };
   template <class = when_used>
-  [[nodiscard]] static std::vector<std::size_t> repeated_slots(
-      std::vector<connection_place> const& places, connection_layout const& layout, int rank_count);
-  template <class = when_used>
   static void share(schedule const& source, std::vector<connection_place> const& places,
                     connection_layout const& layout, memory_parts& memory,
                     shared_connection* connections, std::uint64_t** link_free_at);
@@ -204,29 +201,6 @@ connection_tables::connection_tables(schedule const& source, connection_layout c
   make_connections(source);
   make_ends(source);
   make_tasks(source);
-}
-
-/// Returns for each connection the one whose slots it uses: its own, or those of an earlier one.
-///
-/// Away from the root a rank sends the same messages to all its children in a tree. Children that
-/// share memory with it read them in the same slots, so that it writes them once.
-template <class>
-std::vector<std::size_t> connection_tables::repeated_slots(
-    std::vector<connection_place> const& places, connection_layout const& layout, int rank_count) {
-  constexpr std::size_t none = SIZE_MAX;
-  std::vector<std::size_t> result(places.size());
-  std::vector<std::size_t> first(static_cast<std::size_t>(rank_count), none);  // by sender
-  for (std::size_t number = 0; number < places.size(); ++number) {
-    auto const& place = places[number];
-    result[number] = number;
-    if (place.is_reduce || !layout.shares_memory || layout.reaches || !layout.both_share(place)) {
-      continue;
-    }
-    auto& known = first[static_cast<std::size_t>(place.from)];
-    if (known == none || places[known].tree != place.tree) known = number;
-    result[number] = known;
-  }
-  return result;
 }
 
 /// Distributes `memory` to the connections. Only counts if `connections` and `link_free_at` are
@@ -252,7 +226,7 @@ void connection_tables::share(schedule const& source, std::vector<connection_pla
     connection_counters* counters = nullptr;
   };
   std::vector<reduce_connection> reduce_connections(static_cast<std::size_t>(source.rank_count));
-  auto const senders = repeated_slots(places, layout, source.rank_count);
+  auto const first_users = first_users_of_slots(places, layout, source.rank_count);
   for (std::size_t number = 0; number < places.size(); ++number) {
     auto const& place = places[number];
     bool const is_common = layout.both_share(place);
@@ -276,14 +250,14 @@ void connection_tables::share(schedule const& source, std::vector<connection_pla
         detail::transfer_mode_of(end_of(place, static_cast<std::uint32_t>(number), true),
                                  layout.reaches, place.is_reduce, reduces);
     bool const has_slots = way == transfer_mode::slots;
-    bool const is_repeated = is_common && senders[number] != number;
+    bool const is_repeated = is_common && first_users[number] != number;
     auto* const slots =
         has_slots && !is_repeated ? part.deal(layout.window * layout.slot_bytes) : nullptr;
     if (connections == nullptr) continue;
     auto& connection = connections[number];
     connection.use(counters, is_reverse);
     connection.due = reinterpret_cast<std::uint64_t*>(due);
-    connection.slots = is_repeated ? connections[senders[number]].slots : slots;
+    connection.slots = is_repeated ? connections[first_users[number]].slots : slots;
   }
 }
 
@@ -354,7 +328,7 @@ void connection_tables::make_ends(schedule const& source) {
   std::vector<std::vector<endpoint>> ends(ranks_.size());
   trees_of_.resize(ranks_.size());
   std::size_t first = 0;
-  auto const senders = repeated_slots(places_, layout_, source.rank_count);
+  auto const first_users = first_users_of_slots(places_, layout_, source.rank_count);
   for (std::size_t tree = 0; tree < source.trees.size(); ++tree) {
     auto const of_tree = [&](int rank) -> tree_ends& {
       auto& all = trees_of_[static_cast<std::size_t>(rank)];
@@ -379,7 +353,7 @@ void connection_tables::make_ends(schedule const& source) {
         if (span.count == 0) span.first = own.size();
         ++span.count;
         own.push_back(end_of(place, static_cast<std::uint32_t>(number), sends));
-        own.back().repeats_slots = senders[number] != number;
+        own.back().repeats_slots = first_users[number] != number;
         if (!is_reduce || below.empty()) continue;
         auto const& ranks = below[static_cast<std::size_t>(place.from)];
         own.back().first_rank = static_cast<std::uint32_t>(ranks.begin);

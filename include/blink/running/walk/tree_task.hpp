@@ -25,8 +25,8 @@ enum class transfer_mode : std::uint8_t {
 struct endpoint {
   std::uint32_t connection = 0;  ///< number of the connection
   std::int32_t peer = 0;         ///< the rank at the other end
-  /// towards the root, where `operands_of` the schedule is at least `in_order`: the first rank whose
-  /// elements arrive here, and the one after the last
+  /// towards the root, if the schedule combines in the order of the ranks (`operands_of`): the
+  /// first rank whose elements arrive here, and the one after the last
   std::uint32_t first_rank = 0, end_rank = 0;
   bool sends = false;  ///< true for the sending end
   /// true for a reduce connection from a leaf or a broadcast connection from the root

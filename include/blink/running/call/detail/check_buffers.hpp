@@ -27,7 +27,7 @@ enum class buffer_overlap : std::uint8_t {
 
 /// Throws: precondition_error if a buffer of a rank is not aligned for its elements.
 ///
-/// part: "input" or "output"
+/// part: its name in the call, such as "input"
 inline void expect_aligned(collective kind, int rank, char const* part, void const* at,
                            std::size_t alignment) {
   std::size_t const off = reinterpret_cast<std::uintptr_t>(at) % alignment;
