@@ -1,22 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Tests `blink report` on records of `blink perf` and on records made here. usage: report_test.sh BLINK
-set -u
+. "$(dirname "$0")/expect.sh"
 blink=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
 
-# expect NAME STATUS PATTERN ARGUMENT...: expects the status of `blink report`, and a line with the pattern.
-expect() {
+of() {  # of NAME STATUS PATTERN ARGUMENT...: `expect` of blink report
   name=$1 status=$2 pattern=$3
   shift 3
-  "$blink" report "$@" >"$work/out" 2>&1
-  got=$?
-  if [ $got -eq "$status" ] && grep -q -- "$pattern" "$work/out"; then return; fi
-  failures=$((failures + 1))
-  printf 'FAILED %s: %s\n  expected status %d and "%s", got status %d\n' "$name" "$*" "$status" "$pattern" $got
-  sed 's/^/  | /' "$work/out" | head -30
+  expect "$name" "$status" "$pattern" "$blink" report "$@"
 }
 # record RANK HOST CORE BEGIN FOR_PEERS [LINK BYTES]: a call of 100 us of one of three ranks
 record() {
@@ -30,8 +21,8 @@ record() {
 
 BLINK_RECORD_FILE="$work/perf.jsonl" "$blink" perf dgx1v --ranks 0,1,2,3 --shaped 0.0005 -b 64K -e 64K -n 4 -w 0 \
   >/dev/null || { failures=$((failures + 1)); echo "FAILED: blink perf"; }
-expect "a plan on slow links" 0 '^  nvlink [0-3]-[0-3]  *[1-9][0-9]* ' "$work/perf.jsonl"
-expect "a plan on slow links" 0 '^nvlink on [0-9]* of [0-9]* links, busiest nvlink [0-3]-[0-3] at [0-9]* % of its rate; ' "$work/perf.jsonl"
+of "a plan on slow links" 0 '^  nvlink [0-3]-[0-3]  *[1-9][0-9]* ' "$work/perf.jsonl"
+of "a plan on slow links" 0 '^nvlink on [0-9]* of [0-9]* links, busiest nvlink [0-3]-[0-3] at [0-9]* % of its rate; ' "$work/perf.jsonl"
 
 # Rank 2 is late by 60 us in three calls of four, on a host whose clock is another; ranks 0 and 1 share a core.
 for call in 1 2 3 4; do
@@ -41,10 +32,10 @@ for call in 1 2 3 4; do
   record 1 a 1 "$((call * 1000 + 1))" "$late.0" >>"$work/a.jsonl"
   record 2 b 1 "$((call * 1000 + 777777))" 0.0 >>"$work/b.jsonl"
 done
-expect "late" 0 '; rank 2 late in 3 of 4 calls, by 60.5 us; ranks 0 and 1 shared a core in 4 calls$' "$work/a.jsonl" "$work/b.jsonl"
-expect "links" 0 '^  wire 0-1  *40000  *0.100  *10.0%$' "$work/a.jsonl" "$work/b.jsonl"
-expect "links in the verdict" 0 '^wire on 1 of 1 links, busiest wire 0-1 at 10 % of its rate; ' "$work/a.jsonl" "$work/b.jsonl"
-expect "one trace" 0 'rank 2 late' "$work/a.jsonl" "$work/b.jsonl" --trace "$work/trace.json"
+of "late" 0 '; rank 2 late in 3 of 4 calls, by 60.5 us; ranks 0 and 1 shared a core in 4 calls$' "$work/a.jsonl" "$work/b.jsonl"
+of "links" 0 '^  wire 0-1  *40000  *0.100  *10.0%$' "$work/a.jsonl" "$work/b.jsonl"
+of "links in the verdict" 0 '^wire on 1 of 1 links, busiest wire 0-1 at 10 % of its rate; ' "$work/a.jsonl" "$work/b.jsonl"
+of "one trace" 0 'rank 2 late' "$work/a.jsonl" "$work/b.jsonl" --trace "$work/trace.json"
 python3 - "$work/trace.json" <<'CHECK' || { failures=$((failures + 1)); echo "FAILED: the trace"; }
 import json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
@@ -56,17 +47,16 @@ assert sum(link[3] for e in calls for link in e["args"]["on_links"]) == 40000
 assert {e["args"]["name"] for e in events if e["ph"] == "M"} >= {"host a", "host b", "rank 2"}
 CHECK
 
-expect "a rank is missing" 2 'no records of rank 2 of 3' "$work/a.jsonl"
-expect "no file" 2 'nothing.jsonl: cannot be read' "$work/nothing.jsonl"
+of "a rank is missing" 2 'no records of rank 2 of 3' "$work/a.jsonl"
+of "no file" 2 'nothing.jsonl: cannot be read' "$work/nothing.jsonl"
 echo 'no record' >"$work/wrong.jsonl"
-expect "no record" 2 'wrong.jsonl, line 1: .*expected a record of BLINK_RECORD_FILE' "$work/wrong.jsonl"
+of "no record" 2 'wrong.jsonl, line 1: .*expected a record of BLINK_RECORD_FILE' "$work/wrong.jsonl"
 : >"$work/empty.jsonl"
-expect "an empty file" 2 'no records' "$work/empty.jsonl"
+of "an empty file" 2 'no records' "$work/empty.jsonl"
 sed 's/all_reduce/barrier/' "$work/b.jsonl" >"$work/other.jsonl"
-expect "other calls" 2 'call 1 of rank 2 is barrier' "$work/a.jsonl" "$work/other.jsonl"
+of "other calls" 2 'call 1 of rank 2 is barrier' "$work/a.jsonl" "$work/other.jsonl"
 head -n 2 "$work/b.jsonl" >"$work/short.jsonl"
-expect "a rank that ended early" 0 'rank 0 ended 2 calls more than others' "$work/a.jsonl" "$work/short.jsonl"
-expect "a trace that cannot be written" 2 'cannot be written' "$work/a.jsonl" "$work/b.jsonl" --trace /nowhere/trace.json
+of "a rank that ended early" 0 'rank 0 ended 2 calls more than others' "$work/a.jsonl" "$work/short.jsonl"
+of "a trace that cannot be written" 2 'cannot be written' "$work/a.jsonl" "$work/b.jsonl" --trace /nowhere/trace.json
 
-[ $failures -eq 0 ] && echo "all as expected"
-exit $failures
+report

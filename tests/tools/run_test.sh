@@ -2,32 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests `blink run` by its output. usage: run_test.sh PROGRAM LAUNCHER...
 # PROGRAM is example_processes. LAUNCHER is the part of the command before "-n RANKS -- PROGRAM".
-set -u
+. "$(dirname "$0")/expect.sh"
 program=$(realpath "$1")
 shift
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-
-# expect NAME STATUS PATTERN COMMAND...: expects the status, and a line with the pattern on standard
-# output or standard error.
-expect() {
-  name=$1 status=$2 pattern=$3
-  shift 3
-  timeout 30 "$@" >"$work/out" 2>"$work/err" </dev/null
-  got=$?
-  if [ $got -eq "$status" ] && cat "$work/out" "$work/err" | grep -q -- "$pattern"; then return; fi
-  failures=$((failures + 1))
-  printf 'FAILED %s: %s\n  expected status %d and "%s", got status %d\n' "$name" "$*" "$status" \
-    "$pattern" $got
-  cat "$work/out" "$work/err" | sed 's/^/  | /' | head -20
-}
-lines() {  # lines NAME COUNT: expects COUNT lines of output
-  count=$(wc -l <"$work/out")
-  if [ "$count" -eq "$2" ]; then return; fi
-  failures=$((failures + 1))
-  printf 'FAILED %s: %d lines, expected %d\n' "$1" "$count" "$2"
-}
 
 expect "four ranks" 0 '^\[3\] rank 3 of 4: 10$' "$@" -n 4 -- "$program"
 lines "four ranks" 4
@@ -81,8 +58,7 @@ fi
 # The launcher forwards a signal to its ranks, and reports the signal in its own status.
 "$@" -n 2 -- sh -c 'trap "echo caught; exit 3" TERM; echo up; sleep 60 & wait' >"$work/out" 2>&1 &
 launcher=$!
-tries=0
-while [ "$(grep -c up "$work/out")" -lt 2 ] && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
+wait_for 2 up "$work/out"
 kill -TERM $launcher
 wait $launcher
 status=$?
@@ -95,22 +71,9 @@ fi
 # The ranks end when their launcher is killed.
 "$@" -n 2 -- sh -c 'echo process $$; exec sleep 60' >"$work/out" 2>&1 &
 launcher=$!
-tries=0
-while [ "$(grep -c process "$work/out")" -lt 2 ] && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
+wait_for 2 process "$work/out"
 kill -KILL $launcher
 wait $launcher 2>/dev/null
-for rank in $(sed -n 's/^\[[01]\] process //p' "$work/out"); do
-  tries=0
-  while kill -0 "$rank" 2>/dev/null && ! grep -q ') Z' "/proc/$rank/stat" && [ $tries -lt 100 ]; do
-    sleep 0.05
-    tries=$((tries + 1))
-  done
-  if [ $tries -ge 100 ]; then
-    failures=$((failures + 1))
-    echo "FAILED: rank in process $rank outlives its launcher"
-    kill -KILL "$rank"
-  fi
-done
+gone "launcher killed" $(sed -n 's/^\[[01]\] process //p' "$work/out")
 
-[ $failures -eq 0 ] && echo "all as expected"
-exit $failures
+report

@@ -65,7 +65,8 @@ struct combine_only {
 /// Needs:  memory for as many buffers as a rank has nodes, and one more.
 /// Order:  fixed, as above. `finish` gets `blocks` as the number of contributions.
 /// Throws: precondition_error if `blocks` is not a multiple of the number of ranks, or for buffers
-///         that are null, not aligned for their elements or overlap; others as `all_to_all` and `all_gather`.
+///         that are null, not aligned for their elements or overlap; others as `all_reduce`,
+///         `all_to_all` and `all_gather`.
 template <communicator Comm, schedule_chooser Source, class T, class Reducer>
   requires reducer_for<Reducer, T>
 void all_reduce_blocks(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,
