@@ -8,11 +8,10 @@
 #include "launch_messages.hpp"
 #include "launch_rounds.hpp"
 #include "rank_processes.hpp"
-#include <fcntl.h>
+#include "remote_host.hpp"
+#include "watched_signals.hpp"
 #include <nlohmann/json.hpp>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,8 +34,6 @@ namespace blink::tools {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-constexpr std::array forwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 /// The output of a rank, written line by line, so that the lines of ranks do not mix. Lines of more
 /// than 64 KiB are divided.
@@ -91,124 +88,6 @@ std::string ending_in_words(int status) {
 int exit_status(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
-
-/// Blocks the signals that a launcher or an agent takes from a file. The destructor restores them.
-class watched_signals {
- public:
-  watched_signals() {
-    sigset_t watched;
-    sigemptyset(&watched);
-    for (int const signal : forwarded) sigaddset(&watched, signal);
-    for (int const signal : {SIGCHLD, SIGTSTP, SIGCONT, SIGPIPE}) sigaddset(&watched, signal);
-    sigprocmask(SIG_BLOCK, &watched, &before_);
-    file_ = owned_file(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  watched_signals(watched_signals const&) = delete;
-  watched_signals& operator=(watched_signals const&) = delete;
-  ~watched_signals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
-  [[nodiscard]] int file() const { return file_.number(); }
-  [[nodiscard]] sigset_t const& before() const { return before_; }
-  /// The next signal that came; 0: none.
-  [[nodiscard]] int next() const {
-    signalfd_siginfo news{};
-    return ::read(file(), &news, sizeof news) == sizeof news ? static_cast<int>(news.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t before_{};
-  owned_file file_;
-};
-
-/// Quotes a word for a shell.
-std::string quoted(std::string const& word) {
-  std::string result = "'";
-  for (char const letter : word)
-    result += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return result + "'";
-}
-
-std::string present_folder() {
-  std::unique_ptr<char, void (*)(void*)> const folder(getcwd(nullptr, 0), std::free);
-  return folder ? folder.get() : "/";
-}
-
-/// The agent on a host, behind the process of a shell.
-class remote_host {
- public:
-  /// first: rank of this host
-  /// Throws: resource_error if the system refuses a process.
-  remote_host(launch_request const& request, launch_host host, int first,
-              watched_signals const& signals)
-      : host_(std::move(host)), first_(first) {
-    auto input = make_pipe();
-    auto output = make_pipe();
-    auto words = request.shell;
-    words.push_back(host_.name);
-    words.push_back("cd " + quoted(present_folder()) + " && exec " + quoted(request.blink) +
-                    " agent");
-    pid_t const parent = getpid();
-    shell_ = fork();
-    if (shell_ < 0) {
-      throw resource_error("the system refuses a process for host " + host_.name + ": " +
-                           std::strerror(errno));
-    }
-    if (shell_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);
-      setpgid(0, 0);  // signals of the terminal are the launcher's
-      dup2(input.read.number(), STDIN_FILENO);
-      dup2(output.write.number(), STDOUT_FILENO);
-      std::vector<char*> arguments;
-      for (auto& word : words) arguments.push_back(word.data());
-      arguments.push_back(nullptr);
-      std::signal(SIGPIPE, SIG_DFL);
-      sigprocmask(SIG_SETMASK, &signals.before(), nullptr);
-      execvp(arguments[0], arguments.data());
-      std::fprintf(stderr, "blink run: cannot run '%s': %s\n", arguments[0], std::strerror(errno));
-      _exit(127);
-    }
-    messages_ = message_stream(std::move(output.read), std::move(input.write));
-  }
-  remote_host(remote_host&& other) noexcept
-      : host_(std::move(other.host_)),
-        first_(other.first_),
-        shell_(std::exchange(other.shell_, -1)),
-        messages_(std::move(other.messages_)) {}
-  remote_host& operator=(remote_host&&) = delete;
-  ~remote_host() { end(); }
-
-  [[nodiscard]] std::string const& name() const { return host_.name; }
-  [[nodiscard]] bool has(int rank) const {
-    return rank >= first_ && rank - first_ < host_.rank_count;
-  }
-  [[nodiscard]] int first() const { return first_; }
-  [[nodiscard]] int rank_count() const { return host_.rank_count; }
-  [[nodiscard]] message_stream& messages() { return messages_; }
-  /// Ends the connection. Returns the status of the shell as of `waitpid`.
-  int end() {
-    int status = 0;
-    messages_.close();
-    if (shell_ <= 0) return status;
-    // It ends by itself, unless the host does not answer.
-    for (int turn = 0; turn < 100; ++turn) {
-      if (waitpid(shell_, &status, WNOHANG) == shell_) {
-        shell_ = -1;
-        return status;
-      }
-      poll(nullptr, 0, 10);
-    }
-    ::kill(-shell_, SIGKILL);
-    waitpid(std::exchange(shell_, -1), &status, 0);
-    return status;
-  }
-
- private:
-  launch_host host_;
-  int first_;
-  pid_t shell_ = -1;
-  message_stream messages_;
-};
 
 class launcher {
  public:
@@ -458,122 +337,11 @@ class launcher {
   clock::time_point last_end_;
 };
 
-/// The ranks of this host, for a launcher elsewhere.
-class agent {
- public:
-  agent(message_stream& launcher, nlohmann::json const& content)
-      : launcher_(launcher),
-        request_(request_of(content)),
-        first_(content.at("first").get<int>()),
-        count_(content.at("count").get<int>()) {}
-
-  /// Runs the ranks to their end. Throws: as `rank_processes`.
-  void run() {
-    // More waits in the ranks' pipes, not here.
-    constexpr std::size_t most_waiting = std::size_t{1} << 20;
-    rank_processes ranks(
-        request_, first_, count_, signals_.before(),
-        {[this](int rank, bool is_error, std::string const& bytes) {
-           launcher_.send(is_error ? launch_word::error_output : launch_word::output, rank, bytes);
-         },
-         [this](int rank, std::string const& part) {
-           launcher_.send(launch_word::gather, rank, part);
-         },
-         [this](int rank, int process, int status) {
-           last_end_ = clock::now();
-           launcher_.send(launch_word::ended, rank, packed(process) + packed(status));
-         }});
-    ranks.start();
-    bool is_finishing = false;  // else the launcher may start a rank again
-    while (launcher_.is_open() &&
-           (!is_finishing || ranks.running() > 0 ||
-            (ranks.has_output() && clock::now() < last_end_ + request_.grace))) {
-      std::vector<pollfd> files{{signals_.file(), POLLIN, 0},
-                                {launcher_.read_file(), POLLIN, 0},
-                                {launcher_.write_file(), POLLOUT, 0}};
-      bool const takes_output = launcher_.waiting() < most_waiting;
-      if (takes_output) ranks.add_files(files);
-      poll(files.data(), files.size(), 50);
-      while (int const signal = signals_.next()) {
-        if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end()) {
-          ranks.send(signal);
-        }
-      }
-      launcher_.write_some();
-      launcher_.read_some();
-      while (auto const message = launcher_.next()) {
-        if (message->kind == launch_word::signal) {
-          ranks.send(number_at(*message, 0));
-        } else if (message->kind == launch_word::again && ranks.has(message->rank)) {
-          ranks.start_again(message->rank);
-        } else if (message->kind == launch_word::finish) {
-          is_finishing = true;
-        } else if (ranks.has(message->rank)) {
-          ranks.answer(message->rank, message->kind, message->content);
-        }
-      }
-      ranks.take_news(takes_output);
-      ranks.take_ends();
-    }
-  }
-
- private:
-  static launch_request request_of(nlohmann::json const& content) {
-    launch_request result;
-    result.program = content.at("program").get<std::vector<std::string>>();
-    result.rank_count = content.at("ranks").get<int>();
-    result.environment = content.at("environment").get<std::vector<std::string>>();
-    result.binds = content.at("binds").get<bool>();
-    result.memory_bytes = content.at("memory").get<std::size_t>();
-    if (content.contains("deadline")) {
-      result.deadline_seconds = content.at("deadline").get<double>();
-    }
-    return result;
-  }
-
-  message_stream& launcher_;
-  launch_request request_;
-  int first_, count_;
-  watched_signals signals_;
-  clock::time_point last_end_;
-};
-
 }  // namespace
 
 int launch(launch_request const& request) {
   std::fflush(nullptr);
   return launcher(request).run();
-}
-
-int run_agent() {
-  // Messages have descriptors of their own, so that no other output gets among them.
-  owned_file input(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
-  owned_file output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
-  int const nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  dup2(nothing, STDIN_FILENO);
-  dup2(STDERR_FILENO, STDOUT_FILENO);
-  ::close(nothing);
-  std::signal(SIGPIPE, SIG_IGN);
-  message_stream launcher(std::move(input), std::move(output));
-  launcher.send(launch_word::hello, 0, BLINK_VERSION_TEXT);
-  constexpr int flush_milliseconds = 10000;
-  try {
-    std::optional<launch_message> request;
-    while (!request && launcher.is_open()) {
-      pollfd files[] = {{launcher.read_file(), POLLIN, 0}, {launcher.write_file(), POLLOUT, 0}};
-      poll(files, 2, -1);
-      launcher.write_some();
-      launcher.read_some();
-      request = launcher.next();
-    }
-    if (request) agent(launcher, nlohmann::json::parse(request->content)).run();
-  } catch (std::exception const& failure) {
-    launcher.send(launch_word::failure, 0, failure.what());
-    launcher.write_all(flush_milliseconds);
-    return exit_input_error;
-  }
-  launcher.write_all(flush_milliseconds);
-  return 0;
 }
 
 }  // namespace blink::tools
