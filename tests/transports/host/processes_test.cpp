@@ -28,6 +28,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <memory_resource>
 #include <optional>
@@ -504,6 +506,14 @@ TEST(shared_segment, does_not_shrink_and_refuses_forged_memory) {
   };
   EXPECT_TRUE(joins(words, true));
   EXPECT_FALSE(joins(words, false));
+  auto const name = testing::TempDir() + "blink_forged_" + std::to_string(getpid());
+  {
+    std::ofstream copy(name, std::ios::binary);  // a file that cannot be sealed
+    copy.write(reinterpret_cast<char const*>(words.data()),
+               static_cast<std::streamsize>(words.size() * 8));
+  }
+  EXPECT_ERROR((void)blink::shared_segment::open(name), "not that of a communicator");
+  std::filesystem::remove(name);
   // Any word of the head may hold anything: it is refused or harmless.
   std::mt19937_64 random(3);
   int refused = 0;

@@ -99,7 +99,8 @@ class shared_segment final : public failure_detector {
     struct stat known{};
     bool const is_file = fstat(file, &known) == 0 && S_ISREG(known.st_mode) &&
                          known.st_size >= static_cast<off_t>(page);
-    if (is_file && (fcntl(file, F_GET_SEALS) & kept) == kept) {
+    int const seals = fcntl(file, F_GET_SEALS);  // -1: a file that cannot have any
+    if (is_file && seals >= 0 && (seals & kept) == kept) {
       result.map(static_cast<std::size_t>(known.st_size));
       if (result.is_sound()) return result;
     }
