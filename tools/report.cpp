@@ -116,15 +116,11 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The calls in which a rank was late, and by how much: the median wait of the other ranks until
-/// peers entered, less this rank's own wait. So hosts may have clocks of their own.
-struct lateness {
-  std::vector<double> microseconds;
-};
-
-std::map<int, lateness> late_ranks(calls_of_ranks const& calls, std::size_t count) {
+/// By rank, the microseconds by which it was late in some calls: the median wait of the other ranks
+/// until peers entered, less this rank's own wait. So hosts may have clocks of their own.
+std::map<int, std::vector<double>> late_ranks(calls_of_ranks const& calls, std::size_t count) {
   constexpr double least_share = 0.1, least_microseconds = 1;  // of a call; less is no lateness
-  std::map<int, lateness> result;
+  std::map<int, std::vector<double>> result;
   for (std::size_t k = 0; k < count; ++k) {
     int last = -1;
     double least = 0, longest = 0;
@@ -141,7 +137,7 @@ std::map<int, lateness> late_ranks(calls_of_ranks const& calls, std::size_t coun
     }
     double const late = median(others) - least;
     if (!others.empty() && late > least_microseconds && late > least_share * longest) {
-      result[last].microseconds.push_back(late);
+      result[last].push_back(late);
     }
   }
   return result;
@@ -184,6 +180,70 @@ void print_links(std::map<std::string, link_use> const& links, double seconds) {
                 static_cast<unsigned long long>(use.bytes), rate * 1e-9,
                 100 * rate / use.bytes_per_second);
   }
+}
+
+// Parts of the verdict.
+
+std::vector<std::string> what_is_missing(calls_of_ranks const& calls, std::size_t count,
+                                         std::size_t failed) {
+  std::vector<std::string> result;
+  if (failed > 0) result.push_back(std::to_string(failed) + " calls failed");
+  for (auto const& [rank, all] : calls) {
+    if (all.size() > count) {
+      result.push_back("rank " + std::to_string(rank) + " ended " +
+                       std::to_string(all.size() - count) + " calls more than others");
+    }
+  }
+  return result;
+}
+
+std::string use_in_words(std::map<std::string, link_use> const& links, double seconds) {
+  auto const busiest =
+      std::max_element(links.begin(), links.end(), [](auto const& a, auto const& b) {
+        return static_cast<double>(a.second.bytes) / a.second.bytes_per_second <
+               static_cast<double>(b.second.bytes) / b.second.bytes_per_second;
+      });
+  auto const share = [&](auto const& link) {
+    std::array<char, 20> text{};
+    std::snprintf(
+        text.data(), text.size(), "%.0f %%",
+        100 * static_cast<double>(link->second.bytes) / seconds / link->second.bytes_per_second);
+    return std::string(text.data());
+  };
+  std::map<std::string, std::size_t> kinds;
+  for (auto const& [name, use] : links) ++kinds[name.substr(0, name.find(' '))];
+  std::string used;
+  for (auto const& [kind, number] : kinds) {
+    used += (used.empty() ? "" : " and ") + kind + " on " + std::to_string(number);
+  }
+  return used + " of " + std::to_string(links.size()) + " links, busiest " + busiest->first +
+         " at " + share(busiest) + " of its rate";
+}
+
+std::vector<std::string> late_in_words(calls_of_ranks const& calls, std::size_t count) {
+  std::vector<std::string> result;
+  for (auto const& [rank, late] : late_ranks(calls, count)) {
+    if (10 * late.size() < count) continue;  // by chance
+    result.push_back("rank " + std::to_string(rank) + " late in " + std::to_string(late.size()) +
+                     " of " + std::to_string(count) + " calls, by " +
+                     duration_in_words(median(late)));
+  }
+  if (result.empty()) result.push_back("no rank often late");
+  return result;
+}
+
+/// Empty: no two ranks often ran on one core.
+std::string sharing_in_words(calls_of_ranks const& calls, std::size_t count) {
+  auto const shared = shared_cores(calls, count);
+  auto const most =
+      std::max_element(shared.begin(), shared.end(),
+                       [](auto const& a, auto const& b) { return a.second < b.second; });
+  if (most == shared.end() || 10 * most->second < count) return {};
+  return "ranks " + std::to_string(most->first.first) + " and " +
+         std::to_string(most->first.second) + " shared a core in " + std::to_string(most->second) +
+         " calls" +
+         (shared.size() == 1 ? ""
+                             : ", as did " + std::to_string(shared.size() - 1) + " pairs more");
 }
 
 /// Writes one trace of all ranks, for chrome://tracing and Perfetto. The clocks of hosts are moved,
@@ -275,57 +335,11 @@ void run_report(report_options const& options) {
   }
   print_links(links, seconds_on_links);
 
-  // The verdict in one line.
-  std::vector<std::string> verdict;
-  if (failed > 0) verdict.push_back(std::to_string(failed) + " calls failed");
-  for (auto const& [rank, all] : calls) {
-    if (all.size() > count) {
-      verdict.push_back("rank " + std::to_string(rank) + " ended " +
-                        std::to_string(all.size() - count) + " calls more than others");
-    }
-  }
-  if (!links.empty()) {
-    auto const busiest =
-        std::max_element(links.begin(), links.end(), [](auto const& a, auto const& b) {
-          return static_cast<double>(a.second.bytes) / a.second.bytes_per_second <
-                 static_cast<double>(b.second.bytes) / b.second.bytes_per_second;
-        });
-    auto const share = [&](auto const& link) {
-      std::array<char, 20> text{};
-      std::snprintf(text.data(), text.size(), "%.0f %%",
-                    100 * static_cast<double>(link->second.bytes) / seconds_on_links /
-                        link->second.bytes_per_second);
-      return std::string(text.data());
-    };
-    std::map<std::string, std::size_t> kinds;
-    for (auto const& [name, use] : links) ++kinds[name.substr(0, name.find(' '))];
-    std::string used;
-    for (auto const& [kind, number] : kinds) {
-      used += (used.empty() ? "" : " and ") + kind + " on " + std::to_string(number);
-    }
-    verdict.push_back(used + " of " + std::to_string(links.size()) + " links, busiest " +
-                      busiest->first + " at " + share(busiest) + " of its rate");
-  }
-  bool is_any_late = false;
-  for (auto const& [rank, late] : late_ranks(calls, count)) {
-    if (10 * late.microseconds.size() < count) continue;  // by chance
-    is_any_late = true;
-    verdict.push_back("rank " + std::to_string(rank) + " late in " +
-                      std::to_string(late.microseconds.size()) + " of " + std::to_string(count) +
-                      " calls, by " + duration_in_words(median(late.microseconds)));
-  }
-  if (!is_any_late) verdict.push_back("no rank often late");
-  auto const shared = shared_cores(calls, count);
-  auto const most =
-      std::max_element(shared.begin(), shared.end(),
-                       [](auto const& a, auto const& b) { return a.second < b.second; });
-  if (most != shared.end() && 10 * most->second >= count) {
-    verdict.push_back("ranks " + std::to_string(most->first.first) + " and " +
-                      std::to_string(most->first.second) + " shared a core in " +
-                      std::to_string(most->second) + " calls" +
-                      (shared.size() == 1
-                           ? ""
-                           : ", as did " + std::to_string(shared.size() - 1) + " pairs more"));
+  auto verdict = what_is_missing(calls, count, failed);
+  if (!links.empty()) verdict.push_back(use_in_words(links, seconds_on_links));
+  for (auto const& late : late_in_words(calls, count)) verdict.push_back(late);
+  if (auto const shared = sharing_in_words(calls, count); !shared.empty()) {
+    verdict.push_back(shared);
   }
   std::string line;
   for (auto const& part : verdict) line += (line.empty() ? "" : "; ") + part;
