@@ -130,4 +130,35 @@ TEST(thread_faults, are_named_by_all_others_who_then_go_on) {
   EXPECT_GE(happened, number / 2);
 }
 
+/// A peer that does its part and ends while it is looked at.
+struct ends_meanwhile final : blink::failure_detector {
+  blink::shared_state& state;
+  explicit ends_meanwhile(blink::shared_state& of) : state(of) {}
+  bool is_dead(int rank) const override {
+    state.exit_call(rank);
+    if (state.barriers_of(rank) == 0) state.come(rank);
+    return true;
+  }
+  std::string describe(int) const override { return ""; }
+};
+
+TEST(shared_state, ranks_that_do_their_part_and_leave_during_a_search_are_not_lost) {
+  for (bool const leaves : {false, true}) {
+    blink::shared_state state(3);
+    ends_meanwhile const signs(state);
+    for (int rank = 0; rank < 3; ++rank) state.enter(rank, {});
+    state.exit_call(2);
+    EXPECT_FALSE(state.is_hopeless(1, 0)) << "all are inside, and none is lost";
+    state.set_failure_detector(&signs);
+    if (leaves) state.set_gone(1, true);
+    EXPECT_EQ(state.loss_before_arrival(1, 1),
+              leaves ? blink::shared_state::loss::left : blink::shared_state::loss::none);
+    if (!leaves) {
+      EXPECT_EQ(state.loss_before_end(1, 1), blink::shared_state::loss::none);
+    }
+    EXPECT_EQ(state.is_hopeless(1, 0), leaves);
+    EXPECT_TRUE(state.is_hopeless(2, 0)) << "nobody enters the next call";
+  }
+}
+
 }}  // namespace thread_faults_test

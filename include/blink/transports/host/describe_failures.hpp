@@ -54,14 +54,16 @@ template <class = when_used>
         rank, peer, where.tree, where.chunk);
   };
   for (int peer = 0; peer < state.rank_count(); ++peer) {
-    if (state.has_ended(peer, call)) continue;
-    if (state.is_gone(peer)) {
-      return error(peer, {name(peer), " has left without entering call ", call});
-    }
-    if (state.is_dead(peer)) {
-      bool const is_inside = state.has_entered(peer, call);
-      return error(peer,
-                   {name(peer), is_inside ? " died inside call " : " died before call ", call});
+    switch (state.loss_before_end(peer, call)) {
+      case shared_state::loss::none:
+        break;
+      case shared_state::loss::left:
+        return error(peer, {name(peer), " has left without entering call ", call});
+      case shared_state::loss::died:
+        return error(
+            peer,
+            {name(peer),
+             state.has_entered(peer, call) ? " died inside call " : " died before call ", call});
     }
   }
   int culprit = where.peer;
@@ -110,10 +112,11 @@ template <class = when_used>
   if (auto const pair = find_mismatch(state, rank); pair.is_there()) {
     return describe_mismatch(state, rank, pair);
   }
+  auto const lost = state.loss_before_arrival(peer, round);
   return {detail::text_of({"rank ", rank, ", barrier ", round, ": rank ", peer,
-                           state.is_gone(peer)   ? " has left without entering it"
-                           : state.is_dead(peer) ? " has died before it"
-                                                 : " has not entered it in time"}),
+                           lost == shared_state::loss::left   ? " has left without entering it"
+                           : lost == shared_state::loss::died ? " has died before it"
+                                                              : " has not entered it in time"}),
           rank, peer, -1, -1};
 }
 

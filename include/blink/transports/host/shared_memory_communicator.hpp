@@ -230,9 +230,8 @@ class shared_memory_communicator {
   // late one. -1: none yet.
   [[nodiscard]] int first_missing(std::uint64_t round, status result) const {
     for (int peer = 0; peer < rank_count(); ++peer) {
-      if (state_->has_arrived_at(peer, round)) continue;
-      bool const is_lost = state_->is_gone(peer) || state_->is_dead(peer);
-      if (is_lost || result == status::timed_out) return peer;
+      if (state_->loss_before_arrival(peer, round) != shared_state::loss::none) return peer;
+      if (result == status::timed_out && !state_->has_arrived_at(peer, round)) return peer;
     }
     return -1;
   }

@@ -210,6 +210,28 @@ class shared_state {
     return at(rank).is_gone.load(std::memory_order_acquire) != 0;
   }
 
+  enum class loss : std::uint8_t { none, left, died };
+  /// Returns how a rank was lost before it had done what its peers need of it; `none` if it has
+  /// done that or may still do it.
+  ///
+  /// is_done: true once it has. It is read once more after a loss is seen, because the rank may do
+  ///          it and leave between two looks.
+  /// asks:    false to leave out what costs a system call
+  template <class Done>
+  [[nodiscard]] loss loss_before(int rank, Done const& is_done, bool asks = true) const {
+    if (is_done()) return loss::none;
+    auto const found = is_gone(rank) ? loss::left : asks && is_dead(rank) ? loss::died : loss::none;
+    return found == loss::none || is_done() ? loss::none : found;
+  }
+  /// The same for a call.
+  [[nodiscard]] loss loss_before_end(int rank, std::uint64_t call, bool asks = true) const {
+    return loss_before(rank, [&] { return has_ended(rank, call); }, asks);
+  }
+  /// The same for the arrival at a barrier.
+  [[nodiscard]] loss loss_before_arrival(int rank, std::uint64_t round, bool asks = true) const {
+    return loss_before(rank, [&] { return has_arrived_at(rank, round); }, asks);
+  }
+
   /// True if this call cannot end, because a rank that it needs has left or died.
   ///
   /// search: of this wait; each search asks the system about some ranks, because it takes a
@@ -218,10 +240,8 @@ class shared_state {
     auto const ranks = static_cast<std::uint64_t>(rank_count());
     constexpr std::uint64_t asked = 8;  // in a search
     for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-      auto const number = static_cast<int>(rank);
-      if (has_ended(number, call)) continue;
       bool const is_asked = ranks <= asked || (rank / asked) == search % ((ranks - 1) / asked + 1);
-      if (is_gone(number) || (is_asked && is_dead(number))) return true;
+      if (loss_before_end(static_cast<int>(rank), call, is_asked) != loss::none) return true;
     }
     return false;
   }
@@ -250,7 +270,7 @@ class shared_state {
            round * static_cast<std::uint64_t>(rank_count_);
   }
   [[nodiscard]] bool has_arrived_at(int rank, std::uint64_t round) const {
-    return at(rank).barriers.load(std::memory_order_relaxed) >= round;
+    return barriers_of(rank) >= round;
   }
 
   /// The number of calls, and of barriers, that a rank has entered.
