@@ -45,6 +45,7 @@ struct agreement {
   bool is_used = false;        ///< true if any call goes through blink
   bool shares_memory = false;  ///< true if ranks of one host share memory
   bool keeps_order = false;    ///< true if reductions combine along the tree of ranks
+  bool has_deadline = false;   ///< true if any rank has one that is not the default
   std::uint64_t least = 0;     ///< calls of fewer bytes go to the MPI library
 };
 
@@ -75,14 +76,14 @@ inline bool shared_memory_wanted() {
   return blink::detail::environment_flag("BLINK_SHARED_MEMORY", true);
 }
 
-/// Returns the options of communicators. As in MPI, waits have no end unless BLINK_DEADLINE is set.
-/// As in MPI libraries, ranks spin if each has a core, and otherwise yield. A sleep of an early
-/// rank would delay all ranks.
+/// Returns the options of communicators. MPI's own waits have no end, so waits last a day unless
+/// BLINK_DEADLINE is set. As in MPI libraries, ranks spin if each has a core, and otherwise yield.
+/// A sleep of an early rank would delay all ranks.
 inline blink::communicator_options options_wanted(blink::communicator_options result = {}) {
-  constexpr std::chrono::hours for_ever{24 * 365 * 10};
+  constexpr std::chrono::hours day{24};
   result.waits.spins = 10000;
   result.waits.yields = 1 << 30;
-  result.waits.deadline = blink::detail::environment_deadline().value_or(for_ever);
+  result.waits.deadline = blink::detail::environment_deadline().value_or(day);
   return result;
 }
 /// Returns the agreement that this rank's environment requests. A value that does not parse
@@ -93,7 +94,8 @@ inline agreement own_wish() {
     static_cast<void>(report_wanted());
     static_cast<void>(all_programs_wanted());
     bool const keeps_order = blink::detail::environment_order() == blink::order_promise::ranks;
-    return {true, shared_memory_wanted(), keeps_order, least_bytes_wanted()};
+    return {true, shared_memory_wanted(), keeps_order,
+            blink::detail::environment_deadline().has_value(), least_bytes_wanted()};
   } catch (blink::input_error const& problem) {
     static std::once_flag is_reported;
     std::call_once(is_reported, [&] { std::fprintf(stderr, "blink: %s\n", problem.what()); });
@@ -109,7 +111,12 @@ class attached {
     auto options = options_wanted(blink::message_options());
     options.shares_memory = shares_memory;
     if (agreed_.keeps_order) options.order = blink::order_promise::ranks;
-    me_ = std::make_unique<blink::mpi_communicator>(comm, options);
+    // A rank that is given up ends the job by default. Programs that set a deadline may go on, so
+    // no buffer of theirs is lent then.
+    constexpr std::size_t eager_limit = std::size_t{512} << 10;
+    constexpr std::size_t zero_copy = std::size_t{16} << 10;
+    me_ = std::make_unique<blink::mpi_communicator>(
+        comm, options, eager_limit, agreed_.has_deadline ? blink::no_zero_copy : zero_copy);
   }
   /// Leaks the communicator, because other ranks may never end it.
   void give_up() { static_cast<void>(me_.release()); }
@@ -323,13 +330,13 @@ class shim {
     bool const shares = wish.shares_memory && shared_ < most_shared;
     bool const keeps_order = wish.keeps_order || has_attribute(comm, order_keyval_);
     std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U,
-                                  keeps_order ? 1U : 0U};
+                                  keeps_order ? 1U : 0U, wish.has_deadline ? 1U : 0U};
     std::uint64_t most[std::size(mine)] = {};
     if (PMPI_Allreduce(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, MPI_MAX,
                        comm) != MPI_SUCCESS) {
       return nullptr;
     }
-    agreement const agreed{most[0] == 0, most[2] == 0, most[3] != 0, most[1]};
+    agreement const agreed{most[0] == 0, most[2] == 0, most[3] != 0, most[4] != 0, most[1]};
     auto here = std::make_unique<attached>(agreed);
     // Without memory for all ranks, messages serve them.
     bool const begins =

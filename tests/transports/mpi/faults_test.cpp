@@ -4,17 +4,20 @@
 // killed rank ends the MPI library itself.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include "support/fault_injection.hpp"
 #include "support/faulty_transport.hpp"
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -85,7 +88,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
 std::string what_a_late_rank_hears(std::size_t count) {
   blink::communicator_options options = blink::message_options();
   options.waits.deadline = deadline;
-  communicator comm(MPI_COMM_WORLD, options);
+  communicator comm(MPI_COMM_WORLD, options, std::size_t{512} << 10, std::size_t{16} << 10);
   auto const star = blink::star_schedule(comm.rank_count());
   blink::barrier(comm, star);
   std::string heard = "nothing";
@@ -108,6 +111,79 @@ TEST(mpi_late_ranks, learn_that_they_were_given_up_and_send_nothing_in_place) {
     SCOPED_TRACE(std::to_string(count) + " elements");
     EXPECT_NE(std::string::npos, what_a_late_rank_hears(count).find("rank 1"));
     MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+/// Memory of its own pages. An access after its end is a signal.
+class pages {
+ public:
+  explicit pages(std::size_t count) : bytes_(count * sizeof(float)) {
+    at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (std::size_t k = 0; k < count; ++k) data()[k] = 1;
+  }
+  pages(pages const&) = delete;
+  pages& operator=(pages const&) = delete;
+  ~pages() { munmap(at_, bytes_); }
+  [[nodiscard]] float* data() const { return static_cast<float*>(at_); }
+
+ private:
+  std::size_t bytes_;
+  void* at_;
+};
+
+/// The work of the others before the rank that hung goes on.
+enum class meanwhile { compute, call_again, end_the_communicator };
+
+/// Rank 1 hangs beyond the deadline, before a call or inside one that it has started. All ranks
+/// free their buffers as soon as they have the error.
+std::string error_of_a_hang(bool inside, meanwhile then, std::size_t count) {
+  blink::communicator_options options;
+  options.window = 2;
+  options.slot_bytes = 1 << 15;  // in one message, of which a library sends none at once
+  options.waits.deadline = deadline;
+  std::optional<blink::mpi_communicator> comm(std::in_place, MPI_COMM_WORLD, options);
+  bool const hangs = comm->rank() == 1;
+  auto const trees = blink::binomial_schedule(comm->rank_count(), 0);
+  blink::barrier(*comm, trees);
+  std::string heard = "nothing";
+  {
+    pages const input(count), output(count);
+    auto const hang = [&] {
+      if (hangs) std::this_thread::sleep_for(2 * deadline);
+    };
+    try {
+      if (!inside) hang();
+      blink::call_queue queue(*comm);
+      auto call = queue.start(blink::collective::all_reduce, comm->prepare(trees), input.data(),
+                              output.data(), count, blink::sum{});
+      if (inside) hang();
+      call.wait();
+    } catch (blink::collective_error const& failure) {
+      heard = failure.what();
+    }
+  }
+  if (!hangs && then == meanwhile::call_again) {
+    auto rest = comm->shrink();
+    std::vector<float> values(count, 1);
+    blink::all_reduce(rest, values);
+    if (values.back() != static_cast<float>(rest.rank_count())) heard = "a wrong sum";
+    MPI_Barrier(MPI_COMM_WORLD);
+  } else {
+    if (then == meanwhile::end_the_communicator) comm.reset();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  return heard;
+}
+
+TEST(mpi_late_ranks, touch_no_buffer_that_was_freed) {
+  for (bool const inside : {false, true}) {
+    for (auto const then :
+         {meanwhile::compute, meanwhile::call_again, meanwhile::end_the_communicator}) {
+      SCOPED_TRACE((inside ? "inside a call, case " : "before a call, case ") +
+                   std::to_string(static_cast<int>(then)));
+      auto const heard = error_of_a_hang(inside, then, 1 << 20);
+      EXPECT_NE(heard.find("rank 1"), std::string::npos) << heard;
+    }
   }
 }
 

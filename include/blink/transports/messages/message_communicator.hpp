@@ -88,7 +88,9 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   ///                      rank sends no more in all. It is also less than what trees carry without
   ///                      slots.
   /// zero_copy_threshold: messages of at least this many bytes leave from the buffers of calls and
-  ///                      arrive in them, without a copy in a slot
+  ///                      arrive in them, without a copy in a slot. If the channel cannot abandon
+  ///                      a peer, as MPI cannot, the default is `no_zero_copy`: the library might
+  ///                      use the buffers of a failed call for as long as a rank hangs
   /// Throws:              precondition_error if the channel refuses the argument;
   ///                      precondition_error on all ranks if an option is out of range on one, or
   ///                      differs between ranks; resource_error on all ranks if one gets no
@@ -99,7 +101,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   explicit basic_message_communicator(
       Ranks&& ranks, communicator_options const& options = channel_type::default_options(),
       std::size_t eager_limit = std::size_t{512} << 10,
-      std::size_t zero_copy_threshold = std::size_t{16} << 10)
+      std::size_t zero_copy_threshold = default_zero_copy_threshold<channel_type>)
       : options_(options),
         state_(
             new state(channel_type(std::forward<Ranks>(ranks)), eager_limit, zero_copy_threshold)) {
@@ -390,7 +392,9 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     return most / pairs;
   }
   // True if peers may use buffers of this rank in the present call.
-  [[nodiscard]] bool lends_buffers() const { return !is_eager_ && !all_share_memory(); }
+  [[nodiscard]] bool lends_buffers() const {
+    return !is_eager_ && !all_share_memory() && state_->zero_copy_threshold != no_zero_copy;
+  }
   [[nodiscard]] static bool library_runs() {
     if constexpr (library_channel<channel_type>) {
       return channel_type::runs();

@@ -27,8 +27,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Returns the eager limit of a rank in bytes. It is below the size that would take trees without
-/// slots, because copying a larger payload costs more than the steps of those trees.
+/// Returns the eager limit of a rank in bytes. It is below the size from which on trees are faster:
+/// 16 KiB for each step and peer, or what leaves from buffers without a copy.
 ///
 /// with_two: the limit with two ranks, in bytes
 /// steps:    steps of the trees: one, or two for an all-reduce
@@ -36,9 +36,8 @@ namespace detail {
                                                      std::size_t zero_copy_threshold,
                                                      std::size_t steps) {
   auto const peers = static_cast<std::size_t>(std::max(1, rank_count - 1));
-  std::size_t const most = with_two / peers;
-  if (zero_copy_threshold > most) return most;
-  return std::min(most, std::max<std::size_t>(1, zero_copy_threshold * peers * steps) - 1);
+  std::size_t const message = std::min(zero_copy_threshold, std::size_t{16} << 10);
+  return std::min(with_two / peers, std::max<std::size_t>(1, message * peers * steps) - 1);
 }
 
 /// The state that a communicator shares with its connections.
