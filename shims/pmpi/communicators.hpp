@@ -113,10 +113,10 @@ class attached {
     if (agreed_.keeps_order) options.order = blink::order_promise::ranks;
     // A rank that is given up ends the job by default. Programs that set a deadline may go on, so
     // no buffer of theirs is lent then.
-    constexpr std::size_t eager_limit = std::size_t{512} << 10;
-    constexpr std::size_t zero_copy = std::size_t{16} << 10;
-    me_ = std::make_unique<blink::mpi_communicator>(
-        comm, options, eager_limit, agreed_.has_deadline ? blink::no_zero_copy : zero_copy);
+    auto const zero_copy =
+        agreed_.has_deadline ? blink::no_zero_copy : blink::usual_zero_copy_threshold;
+    me_ = std::make_unique<blink::mpi_communicator>(comm, options, blink::default_eager_limit,
+                                                    zero_copy);
   }
   /// Leaks the communicator, because other ranks may never end it.
   void give_up() { static_cast<void>(me_.release()); }

@@ -23,8 +23,8 @@ using thread_communicator = blink::basic_message_communicator<thread_message_tra
 /// The arguments of a communicator.
 struct message_options {
   blink::communicator_options options{};
-  std::size_t eager_limit = std::size_t{512} << 10;
-  std::size_t zero_copy_threshold = std::size_t{16} << 10;
+  std::size_t eager_limit = blink::default_eager_limit;
+  std::size_t zero_copy_threshold = blink::usual_zero_copy_threshold;
   int ranks_of_host = 1;  ///< that share memory
 };
 

@@ -2,9 +2,10 @@
 // All-reduce among hosts: an MPI library's own beside blink's trees over the same library's
 // messages.
 //
-//   usage: hosts_NAME TUNING_FILE|default CALLS BYTES…   under the library's launcher
+//   usage: hosts_NAME TUNING_FILE|default|zero_copy CALLS BYTES…   under the library's launcher
 //
-// With "default" the communicator has default options and uses its default table.
+// With "default" the communicator has default options and uses its default table; with "zero_copy"
+// too, but messages leave from buffers and arrive in them.
 //
 // The first rank prints a line for each size. It has the bytes, the median microseconds of the
 // library and of blink, and the ratio of both.
@@ -60,15 +61,19 @@ double measure(int calls, std::vector<float>& input, std::vector<float> const& o
 }
 
 void run(int count, char** texts) {
-  if (count < 4) throw std::runtime_error("usage: TUNING_FILE|default CALLS BYTES…");
+  if (count < 4) throw std::runtime_error("usage: TUNING_FILE|default|zero_copy CALLS BYTES…");
   int rank = 0;
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int const calls = std::max(1, std::atoi(texts[2]));
   std::optional<blink::mpi_communicator> made;
-  if (std::string_view(texts[1]) == "default") {
+  std::string_view const way = texts[1];
+  if (way == "default") {
     made.emplace(MPI_COMM_WORLD);
+  } else if (way == "zero_copy") {
+    made.emplace(MPI_COMM_WORLD, blink::mpi_channel::default_options(), blink::default_eager_limit,
+                 blink::usual_zero_copy_threshold);
   } else {
     blink::communicator_options options;
     options.costs.chunk_seconds = 5e-5;  // a message over TCP, and its credit

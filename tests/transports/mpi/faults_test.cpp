@@ -9,9 +9,9 @@
 
 #include "support/fault_injection.hpp"
 #include "support/faulty_transport.hpp"
+#include "support/mapped_floats.hpp"
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -85,10 +85,10 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
 
 /// The error on rank 1 if it makes a call of `count` elements after its peers have given up and
 /// moved on.
-std::string what_a_late_rank_hears(std::size_t count) {
+std::string what_a_late_rank_hears(std::size_t count, std::size_t zero_copy_threshold) {
   blink::communicator_options options = blink::message_options();
   options.waits.deadline = deadline;
-  communicator comm(MPI_COMM_WORLD, options, std::size_t{512} << 10, std::size_t{16} << 10);
+  communicator comm(MPI_COMM_WORLD, options, blink::default_eager_limit, zero_copy_threshold);
   auto const star = blink::star_schedule(comm.rank_count());
   blink::barrier(comm, star);
   std::string heard = "nothing";
@@ -107,39 +107,25 @@ std::string what_a_late_rank_hears(std::size_t count) {
 }
 
 TEST(mpi_late_ranks, learn_that_they_were_given_up_and_send_nothing_in_place) {
-  for (std::size_t const count : {0U, 1U, 1000U, 100000U, 1000000U}) {
-    SCOPED_TRACE(std::to_string(count) + " elements");
-    EXPECT_NE(std::string::npos, what_a_late_rank_hears(count).find("rank 1"));
-    MPI_Barrier(MPI_COMM_WORLD);
+  for (std::size_t const count : {0U, 1000U, 1000000U}) {
+    for (auto const threshold : {blink::usual_zero_copy_threshold, blink::no_zero_copy}) {
+      SCOPED_TRACE(std::to_string(count) + " elements, zero copy from " +
+                   std::to_string(threshold) + " bytes on");
+      EXPECT_NE(what_a_late_rank_hears(count, threshold).find("rank 1"), std::string::npos);
+      MPI_Barrier(MPI_COMM_WORLD);
+    }
   }
 }
 
-/// Memory of its own pages. An access after its end is a signal.
-class pages {
- public:
-  explicit pages(std::size_t count) : bytes_(count * sizeof(float)) {
-    at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    for (std::size_t k = 0; k < count; ++k) data()[k] = 1;
-  }
-  pages(pages const&) = delete;
-  pages& operator=(pages const&) = delete;
-  ~pages() { munmap(at_, bytes_); }
-  [[nodiscard]] float* data() const { return static_cast<float*>(at_); }
-
- private:
-  std::size_t bytes_;
-  void* at_;
-};
-
 /// The work of the others before the rank that hung goes on.
-enum class meanwhile { compute, call_again, end_the_communicator };
+enum class meanwhile { call_the_library, call_again, end_the_communicator };
 
 /// Rank 1 hangs beyond the deadline, before a call or inside one that it has started. All ranks
 /// free their buffers as soon as they have the error.
 std::string error_of_a_hang(bool inside, meanwhile then, std::size_t count) {
   blink::communicator_options options;
   options.window = 2;
-  options.slot_bytes = 1 << 15;  // in one message, of which a library sends none at once
+  options.slot_bytes = 1 << 15;  // above the sizes that libraries send without a handshake
   options.waits.deadline = deadline;
   std::optional<blink::mpi_communicator> comm(std::in_place, MPI_COMM_WORLD, options);
   bool const hangs = comm->rank() == 1;
@@ -147,7 +133,7 @@ std::string error_of_a_hang(bool inside, meanwhile then, std::size_t count) {
   blink::barrier(*comm, trees);
   std::string heard = "nothing";
   {
-    pages const input(count), output(count);
+    blink_test::mapped_floats const input(count), output(count);
     auto const hang = [&] {
       if (hangs) std::this_thread::sleep_for(2 * deadline);
     };
@@ -178,7 +164,7 @@ std::string error_of_a_hang(bool inside, meanwhile then, std::size_t count) {
 TEST(mpi_late_ranks, touch_no_buffer_that_was_freed) {
   for (bool const inside : {false, true}) {
     for (auto const then :
-         {meanwhile::compute, meanwhile::call_again, meanwhile::end_the_communicator}) {
+         {meanwhile::call_the_library, meanwhile::call_again, meanwhile::end_the_communicator}) {
       SCOPED_TRACE((inside ? "inside a call, case " : "before a call, case ") +
                    std::to_string(static_cast<int>(then)));
       auto const heard = error_of_a_hang(inside, then, 1 << 20);

@@ -6,9 +6,9 @@
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include "support/collective_case.hpp"
+#include "support/mapped_floats.hpp"
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -27,6 +27,7 @@ namespace lent_buffers_test { namespace {
 
 using blink::collective;
 using blink_test::collective_case;
+using blink_test::mapped_floats;
 using blink_test::run_case;
 
 // Above the eager limit of MPI libraries.
@@ -129,25 +130,6 @@ TEST(mpi_lent_buffers, are_one_place_on_some_ranks_alone) {
     }
   }
 }
-
-/// Separate pages: an access after their release crashes.
-class mapped_floats {
- public:
-  explicit mapped_floats(std::size_t count)
-      : bytes_(count * sizeof(float)),
-        first_(static_cast<float*>(
-            mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-    std::fill_n(first_, count, 1.0F);
-  }
-  mapped_floats(mapped_floats const&) = delete;
-  mapped_floats& operator=(mapped_floats const&) = delete;
-  ~mapped_floats() { munmap(first_, bytes_); }
-  [[nodiscard]] float* data() const { return first_; }
-
- private:
-  std::size_t bytes_;
-  float* first_;
-};
 
 /// A sum that throws after some elements.
 struct throwing_sum {

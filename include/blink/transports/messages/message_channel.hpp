@@ -15,8 +15,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Default options of communicators over messages: large chunks.
 ///
-/// A large message of a library begins with a handshake. Within a host only the receiver copies it,
-/// so a pipeline gains nothing.
+/// A large message of a library begins with a handshake. With zero copy within a host only the
+/// receiver copies it, so a pipeline gains nothing.
 [[nodiscard]] inline communicator_options message_options() {
   communicator_options result;
   result.slot_bytes = std::size_t{4} << 20;
@@ -102,17 +102,6 @@ concept loss_tolerant_channel =
       { known.is_lost(peer) } -> std::same_as<bool>;
       { channel.abandon(peer) } -> std::same_as<void>;
     };
-
-/// A threshold of zero copy that no message reaches.
-inline constexpr std::size_t no_zero_copy = static_cast<std::size_t>(-1);
-
-/// The default threshold of zero copy in bytes: none over channels that cannot abandon a peer.
-///
-/// There the library may use the buffer of a message for as long as the peer hangs. So it gets
-/// buffers that outlive the call: slots.
-template <message_channel Channel>
-inline constexpr std::size_t default_zero_copy_threshold =
-    loss_tolerant_channel<Channel> ? std::size_t{16} << 10 : no_zero_copy;
 
 /// A channel of a library that the program starts and ends, and that only some threads may call.
 ///

@@ -28,6 +28,7 @@
 #include <blink/transports/messages/host_ranks.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 #include <blink/transports/messages/message_schedules.hpp>
+#include <blink/transports/messages/message_sizes.hpp>
 #include <blink/transports/messages/message_transport.hpp>
 #include <blink/transports/messages/message_wait.hpp>
 #include <blink/transports/messages/survivors.hpp>
@@ -85,8 +86,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   ///                      when a call is announced; 0: none, also within a host. That takes one
   ///                      message for each rank instead of two along a tree. The limit holds for
   ///                      two ranks. With n ranks, at most eight, it is divided by n - 1, so that a
-  ///                      rank sends no more in all. It is also less than what trees carry without
-  ///                      slots.
+  ///                      rank sends no more in all. It is also less than
+  ///                      `usual_zero_copy_threshold`, or a smaller threshold, for each other rank.
   /// zero_copy_threshold: messages of at least this many bytes leave from the buffers of calls and
   ///                      arrive in them, without a copy in a slot. If the channel cannot abandon
   ///                      a peer, as MPI cannot, the default is `no_zero_copy`: the library might
@@ -100,7 +101,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     requires std::constructible_from<channel_type, Ranks>
   explicit basic_message_communicator(
       Ranks&& ranks, communicator_options const& options = channel_type::default_options(),
-      std::size_t eager_limit = std::size_t{512} << 10,
+      std::size_t eager_limit = default_eager_limit,
       std::size_t zero_copy_threshold = default_zero_copy_threshold<channel_type>)
       : options_(options),
         state_(
@@ -193,7 +194,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     // no peer will read.
     if (messages.comes_late(options_.waits.deadline)) {
       messages.look_long();
-    } else if (lends_buffers()) {
+    } else if (sends_messages()) {
       messages.look();
     }
     if (messages.has_failed(messages.next_call())) return status::aborted;
@@ -223,7 +224,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     }
     // A peer that gave up waiting for this rank has announced that before it took its buffers back.
     // Data that was read since is invalid.
-    if (lends_buffers()) state_->messages.look();
+    if (sends_messages()) state_->messages.look();
     if (state_->messages.has_failed(state_->messages.call())) return status::aborted;
     return wait.on_progress();
   }
@@ -368,7 +369,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     ends_->enter();
   }
   void share_memory(detail::hosts_of_ranks const& all) {
-    for (auto& limit : state_->eager_limits) limit = std::min(limit, most_between(all));
+    for (auto& limit : state_->eager_limits)
+      limit = std::min(limit, detail::largest_eager_between(all));
     auto const room = state_->is_one_host
                           ? std::size_t{0}
                           : state_->eager_limits.back() * static_cast<std::size_t>(rank_count());
@@ -381,20 +383,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     schedules_.share_all();
     if (options_.costs == of_channel.costs) options_.costs = of_memory.costs;
   }
-  // The largest eager payload with which no host sends more than 64 KiB in all. Trees send each
-  // byte to another host once, and eager payloads once for each pair of ranks.
-  [[nodiscard]] static std::size_t most_between(detail::hosts_of_ranks const& all) {
-    constexpr std::size_t most = std::size_t{64} << 10;
-    std::size_t pairs = 1;
-    for (auto const& here : all.ranks) {
-      pairs = std::max(pairs, here.size() * (all.host_of.size() - here.size()));
-    }
-    return most / pairs;
-  }
-  // True if peers may use buffers of this rank in the present call.
-  [[nodiscard]] bool lends_buffers() const {
-    return !is_eager_ && !all_share_memory() && state_->zero_copy_threshold != no_zero_copy;
-  }
+  // True if data of the present call may cross in messages.
+  [[nodiscard]] bool sends_messages() const { return !is_eager_ && !all_share_memory(); }
   [[nodiscard]] static bool library_runs() {
     if constexpr (library_channel<channel_type>) {
       return channel_type::runs();

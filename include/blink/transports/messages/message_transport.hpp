@@ -14,6 +14,7 @@
 #include <blink/transports/messages/host_ranks.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 #include <blink/transports/messages/message_connections.hpp>
+#include <blink/transports/messages/message_sizes.hpp>
 
 #include <algorithm>
 #include <array>
@@ -27,19 +28,6 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Returns the eager limit of a rank in bytes. It is below the size from which on trees are faster:
-/// 16 KiB for each step and peer, or what leaves from buffers without a copy.
-///
-/// with_two: the limit with two ranks, in bytes
-/// steps:    steps of the trees: one, or two for an all-reduce
-[[nodiscard]] inline std::size_t largest_eager_bytes(int rank_count, std::size_t with_two,
-                                                     std::size_t zero_copy_threshold,
-                                                     std::size_t steps) {
-  auto const peers = static_cast<std::size_t>(std::max(1, rank_count - 1));
-  std::size_t const message = std::min(zero_copy_threshold, std::size_t{16} << 10);
-  return std::min(with_two / peers, std::max<std::size_t>(1, message * peers * steps) - 1);
-}
-
 /// The state that a communicator shares with its connections.
 template <message_channel Channel>
 struct message_state {
@@ -48,8 +36,8 @@ struct message_state {
         control(channel.duplicate()),
         eager_limit_of_two(with_two),
         zero_copy_threshold(lent),
-        eager_limits{largest_eager_bytes(channel.rank_count(), with_two, lent, 1),
-                     largest_eager_bytes(channel.rank_count(), with_two, lent, 2)},
+        eager_limits{eager_limit_of(channel.rank_count(), with_two, lent, 1),
+                     eager_limit_of(channel.rank_count(), with_two, lent, 2)},
         messages(channel, control, eager_limits.back(), channel.eager_bytes(), here) {}
 
   /// True if inputs of that size travel with the call. With a payload for each rank, the limit of
@@ -60,7 +48,7 @@ struct message_state {
     int const ranks = channel.rank_count();
     if (messages.all_share_memory()) {
       auto const limit = std::min({shared_limit / static_cast<std::size_t>(ranks),
-                                   blink::largest_eager_bytes, eager_limit_of_two});
+                                   largest_eager_bytes, eager_limit_of_two});
       return limit > 0 && eager.whole(ranks) <= limit;
     }
     auto const limit = eager_limits[has_reduce_phase(kind) && has_broadcast_phase(kind) ? 1 : 0];
