@@ -9,6 +9,11 @@ set(BLINK_MPI_LIBRARIES "" CACHE INTERNAL "")
 set(options_openmpi --allow-run-as-root --oversubscribe --bind-to none)
 set(options_mpich "")
 
+find_package(Boost 1.74 COMPONENTS context QUIET)
+if(NOT TARGET Boost::context)
+  message(STATUS "shims/pmpi: not built, Boost.Context (libboost-context-dev) is not found")
+endif()
+
 foreach(name IN ITEMS openmpi mpich)
   find_program(BLINK_MPICC_${name} mpicc.${name})
   find_program(BLINK_MPIRUN_${name} mpirun.${name})
@@ -37,3 +42,11 @@ foreach(name IN ITEMS openmpi mpich)
   set(BLINK_MPI_LIBRARIES ${BLINK_MPI_LIBRARIES} ${name} CACHE INTERNAL "")
   message(STATUS "MPI library ${name}: ${BLINK_MPICC_${name}}")
 endforeach()
+
+# blink_add_pmpi(TARGET NAME): shims/pmpi for that MPI library, as programs load it. It runs the calls
+# that a program has started on stacks of Boost.Context; without it there is no TARGET Boost::context.
+function(blink_add_pmpi target name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shims/pmpi/*.cpp)
+  add_library(${target} MODULE ${sources})
+  target_link_libraries(${target} PRIVATE mpi_${name} Boost::context)
+endfunction()

@@ -66,7 +66,7 @@ build_packages=(g++ cmake ninja-build libboost-dev libboost-graph-dev libeigen3-
   nlohmann-json3-dev libpugixml-dev)
 test_packages=(libgtest-dev python3)
 # Two MPI libraries side by side, for what runs on MPI, and UCX, which both depend on.
-mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev)
+mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev libboost-context-dev)
 gate_packages=(clang-19 libclang-rt-19-dev clang-format-19 libbenchmark-dev libgloo-dev doxygen git
   valgrind iproute2 universal-ctags)
 

@@ -15,6 +15,7 @@
 #endif
 
 #include "eager_room.hpp"
+#include "pending_calls.hpp"
 #include <mpi.h>
 
 #include <algorithm>
@@ -32,6 +33,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -103,6 +105,62 @@ inline agreement own_wish() {
   }
 }
 
+/// The wait policy of calls through blink. A call that the program has started waits by returning
+/// to it. A rank that waits in a blocking call lets its started calls go on.
+class started_wait {
+ public:
+  using waits = blink::message_wait<blink::mpi_channel>;
+
+  started_wait(waits const& blocking, blink::wait_options const& options,
+               blink::mpi_transport const& transport)
+      : blocking_(blocking), options_(&options), transport_(&transport) {}
+
+  [[nodiscard]] blink::status on_progress() {
+    if (tests_.has_looked()) blocking_.resume();
+    tests_.on_progress();
+    return blocking_.on_progress();
+  }
+  [[nodiscard]] blink::status on_idle() {
+    if (!pending_calls::the().are_active()) return blocking_.on_idle();
+    if (auto* const stack = call_stack::present()) {
+      stack->leave();
+      return after_a_test();
+    }
+    pending_calls::the().try_progress();
+    return blocking_.on_idle();
+  }
+  [[nodiscard]] blink::status on_idle_tests(std::uint64_t nanoseconds) {
+    return blocking_.on_idle_tests(nanoseconds);
+  }
+  void resume() { blocking_.resume(); }
+  [[nodiscard]] static std::uint64_t now() { return waits::now(); }
+
+ private:
+  // The time that the program computes between tests counts little. Reading the clock takes as long
+  // as several tests.
+  [[nodiscard]] blink::status after_a_test() {
+    if (++count_ % 16 == 0 && tests_.on_idle(now(), *options_)) {
+      return blocking_.on_idle_tests(tests_.waited());
+    }
+    return transport_->is_aborted() ? blink::status::aborted : blink::status::ok;
+  }
+
+  waits blocking_;
+  blink::wait_options const* options_;
+  blink::mpi_transport const* transport_;
+  blink::detail::idle_tests tests_{};
+  unsigned count_ = 0;
+};
+
+/// A communicator whose calls wait so.
+class shim_communicator : public blink::mpi_communicator {
+ public:
+  using blink::mpi_communicator::mpi_communicator;
+  [[nodiscard]] started_wait waits() const {
+    return {blink::mpi_communicator::waits(), options().waits, transport()};
+  }
+};
+
 /// The blink communicator of an MPI communicator, and its prepared schedules by root.
 class attached {
  public:
@@ -115,8 +173,8 @@ class attached {
     // no buffer of theirs is lent then.
     auto const zero_copy =
         agreed_.has_deadline ? blink::no_zero_copy : blink::usual_zero_copy_threshold;
-    me_ = std::make_unique<blink::mpi_communicator>(comm, options, blink::default_eager_limit,
-                                                    zero_copy);
+    me_ = std::make_unique<shim_communicator>(comm, options, blink::default_eager_limit, zero_copy);
+    pending_calls::the().spins = me_->options().waits.spins;
   }
   /// Leaks the communicator, because other ranks may never end it.
   void give_up() { static_cast<void>(me_.release()); }
@@ -125,7 +183,7 @@ class attached {
   [[nodiscard]] bool shares_memory() const {
     return me_ != nullptr && me_->options().shares_memory;
   }
-  [[nodiscard]] blink::mpi_communicator& comm() const { return *me_; }
+  [[nodiscard]] shim_communicator& comm() const { return *me_; }
   /// True if a call of `bytes` bytes, equal on all ranks, goes through blink.
   [[nodiscard]] bool takes(std::uint64_t bytes, int root = 0) const {
     return bytes > 0 && bytes >= agreed_.least && root >= 0 && root < ranks();
@@ -166,7 +224,7 @@ class attached {
   static constexpr int few = 8;  // ranks that send their data to all others
 
   agreement agreed_;
-  std::unique_ptr<blink::mpi_communicator> me_;
+  std::unique_ptr<shim_communicator> me_;
   std::map<std::pair<blink::collective, int>, blink::prepared_schedule*> plans_;
   eager_room room_;
 };
@@ -204,13 +262,18 @@ class shim {
   /// The blink communicator of an MPI communicator, made at its first use. All ranks arrive here
   /// together, because the call is collective. Null: the MPI library serves that communicator.
   attached* find(MPI_Comm comm) {
-    thread_local recent last;
     end_what_can_end();
+    if (auto* const here = last_used(comm)) return here;
     auto const freed = freed_.load();
-    if (last.comm == comm && last.freed == freed) return last.here;
-    auto* const here = look_up(comm);
-    if (here != nullptr) last = {comm, here, freed};
+    auto const known = look_up(comm);
+    auto* const here = known ? *known : in_use(attach(comm));
+    if (here != nullptr) last() = {comm, here, freed};
     return here;
+  }
+  /// The same without an agreement: nullopt if the ranks have not agreed yet.
+  std::optional<attached*> find_known(MPI_Comm comm) {
+    if (auto* const here = last_used(comm)) return here;
+    return look_up(comm);
   }
   void count(entry what, bool is_taken) {
     ++calls_[static_cast<std::size_t>(what)][is_taken ? 1 : 0];
@@ -222,6 +285,10 @@ class shim {
   void begin() {
     std::call_once(is_begun_, [this] {
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval_, nullptr);
+      blink::mpi_channel::yields = pending_calls::yield;
+      int level = MPI_THREAD_SINGLE;
+      PMPI_Query_thread(&level);
+      pending_calls::the().has_threads = level == MPI_THREAD_MULTIPLE;
       // A duplicate keeps the promise.
       PMPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &order_keyval_, nullptr);
       int at_end = MPI_KEYVAL_INVALID;
@@ -274,8 +341,16 @@ class shim {
     attached* here = nullptr;
     std::uint64_t freed = 0;  // number of communicators freed by then, because handles are reused
   };
+  [[gnu::noinline]] static recent& last() {  // see `call_stack::present`
+    [[gnu::tls_model("initial-exec")]] thread_local recent result;
+    return result;
+  }
+  [[nodiscard]] attached* last_used(MPI_Comm comm) const {
+    auto const& known = last();
+    return known.comm == comm && known.freed == freed_.load() ? known.here : nullptr;
+  }
 
-  attached* look_up(MPI_Comm comm) {
+  std::optional<attached*> look_up(MPI_Comm comm) {
     if (is_over_ || !blink::mpi_channel::runs())
       return nullptr;  // MPI_Init was not called, as in a program with MPI_Session_init
     begin();
@@ -287,7 +362,8 @@ class shim {
     int ranks = 0;
     if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) return nullptr;
     PMPI_Comm_size(comm, &ranks);
-    return ranks < 2 || !all_have_blink(comm, ranks) ? nullptr : in_use(attach(comm));
+    if (ranks < 2 || !all_have_blink(comm, ranks)) return nullptr;
+    return std::nullopt;
   }
   // True if all ranks of a communicator have loaded this library, so that all take part in the
   // agreement. Ranks of another world (MPI_Comm_spawn, MPI_Comm_connect) and of another program of
@@ -332,8 +408,7 @@ class shim {
     std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U,
                                   keeps_order ? 1U : 0U, wish.has_deadline ? 1U : 0U};
     std::uint64_t most[std::size(mine)] = {};
-    if (PMPI_Allreduce(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, MPI_MAX,
-                       comm) != MPI_SUCCESS) {
+    if (!find_most(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, comm)) {
       return nullptr;
     }
     agreement const agreed{most[0] == 0, most[2] == 0, most[3] != 0, most[4] != 0, most[1]};
@@ -354,6 +429,20 @@ class shim {
     std::lock_guard const lock(mutex_);
     return living_.emplace_back(std::move(here)).get();
   }
+  /// Gets the largest of each number over all ranks. Returns false if the library fails.
+  static bool find_most(void const* mine, void* most, int count, MPI_Datatype type, MPI_Comm comm) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (PMPI_Iallreduce(mine, most, count, type, MPI_MAX, comm, &request) != MPI_SUCCESS) {
+      return false;
+    }
+    int is_done = 0;
+    int code = MPI_SUCCESS;
+    while (code = PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE),
+           code == MPI_SUCCESS && is_done == 0) {
+      pending_calls::yield();
+    }
+    return code == MPI_SUCCESS;
+  }
   /// Begins on all ranks, or on none. The library may have no more communicators, or the system no
   /// memory; that is no error of the program.
   static bool everybody_begins(attached& here, MPI_Comm comm, bool shares_memory) {
@@ -368,10 +457,11 @@ class shim {
     }
     PMPI_Comm_set_errhandler(comm, of_user);
     PMPI_Errhandler_free(&of_user);
-    int all_begin = 0;
-    PMPI_Allreduce(&begins, &all_begin, 1, MPI_INT, MPI_MIN, comm);
-    if (all_begin == 0) here.give_up();
-    return all_begin != 0;
+    int const fails = begins == 0 ? 1 : 0;
+    int any_fails = 1;
+    static_cast<void>(find_most(&fails, &any_fails, 1, MPI_INT, comm));
+    if (any_fails != 0) here.give_up();
+    return any_fails == 0;
   }
 
   /// Handles the end of a program's communicator. It may run inside another call of the library.
@@ -430,19 +520,6 @@ class shim {
   std::array<std::atomic<std::uint64_t>, 2> communicators_{};  // over messages, in shared memory
 };
 
-/// While an object exists, this thread's MPI calls come from blink and go to the library.
-class inside {
- public:
-  inside() { is_inside() = true; }
-  inside(inside const&) = delete;
-  inside& operator=(inside const&) = delete;
-  ~inside() { is_inside() = false; }
-  [[nodiscard]] static bool& is_inside() {
-    thread_local bool result = false;
-    return result;
-  }
-};
-
 /// While an object exists, this thread frees a communicator. Its blink communicator is deleted with
 /// the program's attributes, in any order. So calls that those attributes make on the communicator
 /// go to the library.
@@ -453,7 +530,7 @@ class freeing {
   freeing& operator=(freeing const&) = delete;
   ~freeing() { present() = outer_; }
   [[nodiscard]] static MPI_Comm& present() {
-    thread_local MPI_Comm result = MPI_COMM_NULL;
+    [[gnu::tls_model("initial-exec")]] thread_local MPI_Comm result = MPI_COMM_NULL;
     return result;
   }
 
@@ -487,6 +564,7 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   for (auto& one : loaded.living_) loaded.leave(std::move(one));
   loaded.living_.clear();
   while (loaded.end_what_can_end(), loaded.is_any_leaving_) std::this_thread::yield();
+  pending_calls::the().end();
   return MPI_SUCCESS;
 }
 
@@ -518,29 +596,6 @@ inline int code_of_error(int error_class, std::string text) {
     known->second = fresh;
   }
   return known->second;
-}
-
-/// Serves an MPI call: runs `call(attached)`, which returns false if the MPI library must serve it.
-/// Returns the same, and sets `code`.
-template <class Call>
-bool take(entry what, MPI_Comm comm, int& code, Call const& call) {
-  // The library reports the error of a null communicator.
-  if (inside::is_inside() || comm == MPI_COMM_NULL || comm == freeing::present()) return false;
-  inside const guard;
-  code = MPI_SUCCESS;
-  try {
-    auto* const here = shim::the().find(comm);
-    bool const is_taken = here != nullptr && call(*here);
-    shim::the().count(what, is_taken);
-    if (!is_taken) return false;
-  } catch (std::exception const& problem) {
-    std::fprintf(stderr, "blink: MPI_%s: %s\n", entry_names[static_cast<std::size_t>(what)],
-                 problem.what());
-    bool const is_argument = dynamic_cast<blink::precondition_error const*>(&problem) != nullptr;
-    code = code_of_error(is_argument ? MPI_ERR_BUFFER : MPI_ERR_OTHER, problem.what());
-  }
-  if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
-  return true;
 }
 
 }  // namespace blink_pmpi

@@ -28,8 +28,8 @@ struct type_facts {
 /// Returns the properties of a datatype. Those of the library's own types are cached. Other types
 /// are not, because they may be freed and their handles reused.
 inline type_facts facts_of(MPI_Datatype type) {
-  thread_local std::array<type_facts, 8> known{};
-  thread_local std::size_t next = 0;
+  [[gnu::tls_model("initial-exec")]] thread_local std::array<type_facts, 8> known{};
+  [[gnu::tls_model("initial-exec")]] thread_local std::size_t next = 0;
   for (auto const& one : known) {
     if (one.is_named && one.type == type) return one;
   }

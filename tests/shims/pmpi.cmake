@@ -1,24 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 # shims/pmpi between programs that know nothing of blink and each MPI library that is there.
+if(NOT TARGET Boost::context)
+  return()
+endif()
 foreach(name IN LISTS BLINK_MPI_LIBRARIES)
-  add_library(blink_pmpi_${name} MODULE ${PROJECT_SOURCE_DIR}/shims/pmpi/blink_pmpi.cpp
-                                        ${PROJECT_SOURCE_DIR}/shims/pmpi/copies.cpp)
-  target_link_libraries(blink_pmpi_${name} PRIVATE blink_development mpi_${name})
+  blink_add_pmpi(blink_pmpi_${name} ${name})
+  target_link_libraries(blink_pmpi_${name} PRIVATE blink_development)
   add_dependencies(blink_mpi_tests blink_pmpi_${name})
   set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv \
 Reduce Reduce_scatter Reduce_scatter_block Scatter Scatterv")
   set(habits "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
 Reduce_scatter Reduce_scatter_block Scatter Scatterv")
-  foreach(program IN ITEMS program sweep habits order worlds)
+  foreach(program IN ITEMS program sweep habits order worlds started)
     add_executable(pmpi_${program}_${name} shims/pmpi/${program}.cpp)
     target_link_libraries(pmpi_${program}_${name} PRIVATE blink_development mpi_${name})
     add_dependencies(blink_mpi_tests pmpi_${program}_${name})
   endforeach()
+  find_program(BLINK_MPIFORT_${name} mpifort.${name})
+  mark_as_advanced(BLINK_MPIFORT_${name})
+  if(BLINK_MPIFORT_${name})
+    set(source ${CMAKE_CURRENT_SOURCE_DIR}/shims/pmpi/fortran.f90)
+    set(program ${CMAKE_CURRENT_BINARY_DIR}/pmpi_fortran_${name})
+    file(MAKE_DIRECTORY ${program}.modules)
+    add_custom_command(OUTPUT ${program} DEPENDS ${source}
+                       COMMAND ${BLINK_MPIFORT_${name}} -w -J${program}.modules ${source} -o ${program})
+    add_custom_target(blink_pmpi_fortran_${name} DEPENDS ${program})
+    add_dependencies(blink_mpi_tests blink_pmpi_fortran_${name})
+  endif()
   # test(NAME PROGRAM RANKS CALLS VARIABLE=VALUE [LEVEL OF THREADS])
   function(blink_add_pmpi_test test program ranks calls variable)
     add_test(NAME pmpi.${name}.${test}.${ranks}_ranks
              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/shims/pmpi/pmpi_test.sh $<TARGET_FILE:blink_pmpi_${name}>
-                     "$<TARGET_FILE:pmpi_${program}_${name}> ${ARGN}" "${calls}" ${variable}
+                     "${CMAKE_CURRENT_BINARY_DIR}/pmpi_${program}_${name} ${ARGN}" "${calls}" ${variable}
                      ${BLINK_MPI_LAUNCH_${name}} ${ranks})
     set_tests_properties(pmpi.${name}.${test}.${ranks}_ranks PROPERTIES
                          TIMEOUT 300 PROCESSORS ${ranks})
@@ -26,10 +39,17 @@ Reduce_scatter Reduce_scatter_block Scatter Scatterv")
   foreach(ranks IN ITEMS 2 3)
     blink_add_pmpi_test(program program ${ranks} "${all_calls}" BLINK_PMPI_LEAST=0)
     blink_add_pmpi_test(habits habits ${ranks} "${habits}" BLINK_PMPI_LEAST=0)
+    blink_add_pmpi_test(started started ${ranks} "${all_calls}" BLINK_PMPI_LEAST=0)
   endforeach()
   if(BLINK_TEST_SLOW OR NOT name STREQUAL mpich)  # messages of the library, as among hosts
     blink_add_pmpi_test(program_by_messages program 3 "${all_calls}" BLINK_SHARED_MEMORY=0)
   endif()
+  if(BLINK_MPIFORT_${name})
+    blink_add_pmpi_test(fortran fortran 3 "Allgather Allreduce Barrier Bcast Reduce Reduce_scatter_block"
+                        BLINK_PMPI_LEAST=0)
+  endif()
+  blink_add_pmpi_test(started_by_messages started 3 "${all_calls}" BLINK_SHARED_MEMORY=0)
+  blink_add_pmpi_test(started_by_threads started 2 "${all_calls}" BLINK_PMPI_LEAST=0 multiple)
   # Four ranks: one after the other is another order than along the tree.
   foreach(way IN ITEMS info environment)
     set(variable $<IF:$<STREQUAL:${way},info>,BLINK_PMPI_LEAST=0,BLINK_ORDER=ranks>)
@@ -48,8 +68,14 @@ BLINK_RECORD_FILE=records.${name}.%p LD_PRELOAD='$<TARGET_FILE:blink_pmpi_${name
                          PASS_REGULAR_EXPRESSION "calls of 2 ranks.*no rank often late|late in")
   endif()
   set(preloaded env LD_PRELOAD=$<TARGET_FILE:blink_pmpi_${name}>)
-  add_test(NAME pmpi.${name}.errors
-           COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 ${preloaded} $<TARGET_FILE:pmpi_worlds_${name}> errors)
+  foreach(way IN ITEMS "" started)
+    add_test(NAME pmpi.${name}.errors_${way}
+             COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 ${preloaded} $<TARGET_FILE:pmpi_worlds_${name}>
+                     errors ${way})
+    add_test(NAME pmpi.${name}.late_${way}
+             COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 ${preloaded} BLINK_DEADLINE=1
+                     $<TARGET_FILE:pmpi_worlds_${name}> late ${way})
+  endforeach()
   if(name STREQUAL openmpi)  # Debian's MPICH starts no further processes
     foreach(way IN ITEMS "" with)  # the library in parents only, and in all
       add_test(NAME pmpi.${name}.spawned_ranks_${way}

@@ -91,6 +91,24 @@ std::vector<one_kind> kinds() {
       {"scatter", [=](auto* in, auto* out,
                       int n) { MPI_Scatter(in, n, MPI_FLOAT, out, n, MPI_FLOAT, 0, all); }},
       {"barrier", [=](auto*, auto*, int) { MPI_Barrier(all); }},
+      {"iallreduce",
+       [=](auto* in, auto* out, int n) {
+         MPI_Request request = MPI_REQUEST_NULL;
+         MPI_Iallreduce(in, out, n, MPI_FLOAT, MPI_SUM, all, &request);
+         MPI_Wait(&request, MPI_STATUS_IGNORE);
+       }},
+      {"ibcast",
+       [=](auto* in, auto*, int n) {
+         MPI_Request request = MPI_REQUEST_NULL;
+         MPI_Ibcast(const_cast<float*>(in), n, MPI_FLOAT, 0, all, &request);
+         MPI_Wait(&request, MPI_STATUS_IGNORE);
+       }},
+      {"ialltoall",
+       [=](auto* in, auto* out, int n) {
+         MPI_Request request = MPI_REQUEST_NULL;
+         MPI_Ialltoall(in, n, MPI_FLOAT, out, n, MPI_FLOAT, all, &request);
+         MPI_Wait(&request, MPI_STATUS_IGNORE);
+       }},
   };
 }
 

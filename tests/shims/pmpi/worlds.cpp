@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that may lack the preloaded library, and errors as texts. The argument is the case:
-// "spawned", "programs" (each program of a launch) or "errors". Ends with 1 if a result is wrong.
+// "spawned", "programs" (each program of a launch), "errors" or "late"; a second one changes it.
+// Ends with 1 if a result is wrong.
 #include <mpi.h>
 
 #include <cstdio>
@@ -46,25 +47,68 @@ int spawned(char const* program, bool with_library) {
   return wrong;
 }
 
-// Ranks that call different things can read why.
-int errors() {
+std::string text_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return text;
+}
+MPI_Comm copy_with_codes() {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return copy;
+}
+
+// Ranks that call different things can read why: at once, or when they complete what they started.
+int errors(bool starts) {
+  MPI_Comm copy = copy_with_codes();
   int rank = 0;
   MPI_Comm_rank(copy, &rank);
   float data[4] = {};
-  int const code =
-      MPI_Allreduce(MPI_IN_PLACE, data, 2, rank == 0 ? MPI_FLOAT : MPI_INT, MPI_SUM, copy);
-  char text[MPI_MAX_ERROR_STRING] = {};
-  int length = 0, kind = MPI_SUCCESS;
-  MPI_Error_string(code, text, &length);
+  auto const type = rank == 0 ? MPI_FLOAT : MPI_INT;
+  int code = MPI_SUCCESS;
+  if (starts) {
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status statuses[2];
+    MPI_Iallreduce(MPI_IN_PLACE, data, 2, type, MPI_SUM, copy, &requests[1]);
+    if (MPI_Waitall(2, requests, statuses) == MPI_ERR_IN_STATUS) code = statuses[1].MPI_ERROR;
+  } else {
+    code = MPI_Allreduce(MPI_IN_PLACE, data, 2, type, MPI_SUM, copy);
+  }
+  int kind = MPI_SUCCESS;
   MPI_Error_class(code, &kind);
-  bool const says_it =
-      std::string_view(text).find("calls all_reduce, call 1, with types") != std::string_view::npos;
-  if (!says_it || kind == MPI_SUCCESS) std::printf("rank %d: %d, %s\n", rank, kind, text);
+  auto const text = text_of(code);
+  bool const says_it = text.find("calls all_reduce, call 1, with types") != std::string::npos;
+  if (!says_it || kind == MPI_SUCCESS) std::printf("rank %d: %d, %s\n", rank, kind, text.c_str());
   MPI_Comm_free(&copy);
   return says_it && kind != MPI_SUCCESS ? 0 : 1;
+}
+
+// The others never start the call. The deadline also ends a loop of tests.
+int late(bool tests) {
+  MPI_Comm copy = copy_with_codes();
+  int rank = 0, code = MPI_SUCCESS, is_done = 0;
+  MPI_Comm_rank(copy, &rank);
+  MPI_Barrier(copy);
+  std::string text = "rank 1";
+  if (rank == 0) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    float in = 1, out = 0;
+    MPI_Iallreduce(&in, &out, 1, MPI_FLOAT, MPI_SUM, copy, &request);
+    while (tests && is_done == 0) code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+    if (!tests) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    text = text_of(code);
+    std::printf("%s\n", text.c_str());
+  } else {
+    MPI_Recv(&code, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  int ranks = 0, word = 0;
+  MPI_Comm_size(copy, &ranks);
+  for (int peer = 1; peer < ranks && rank == 0; ++peer)
+    MPI_Send(&word, 1, MPI_INT, peer, 1, MPI_COMM_WORLD);
+  MPI_Comm_free(&copy);
+  return rank != 0 || (code != MPI_SUCCESS && text.find("rank 1") != std::string::npos) ? 0 : 1;
 }
 
 }  // namespace
@@ -75,7 +119,8 @@ int main(int count, char** texts) {
   int wrong = 1;
   if (what == "spawned") wrong = spawned(texts[0], count > 2);
   if (what == "programs") wrong = sum_of_ranks(MPI_COMM_WORLD);
-  if (what == "errors") wrong = errors();
+  if (what == "errors") wrong = errors(count > 2);
+  if (what == "late") wrong = late(count > 2);
   MPI_Finalize();
   return wrong == 0 ? 0 : 1;
 }

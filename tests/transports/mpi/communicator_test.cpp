@@ -437,6 +437,27 @@ TEST(mpi_faults, a_late_rank_is_waited_for) {
   sum_up(comm, blink::binomial_schedule(comm.rank_count(), 0), 300);
 }
 
+TEST(mpi_faults, a_rank_that_makes_no_communicator_is_missed_after_the_deadline) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  int rank = 0;
+  MPI_Comm_rank(copy, &rank);
+  if (rank == 0) {
+    try {
+      blink::mpi_channel const alone(copy, std::chrono::milliseconds(200));
+      ADD_FAILURE() << "made without the others";
+    } catch (blink::collective_error const& missed) {
+      EXPECT_NE(std::string(missed.what()).find("has waited 200 ms for the other ranks"),
+                std::string::npos)
+          << missed.what();
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  // What rank 0 began stays with the library. The others end it, and keep what they get.
+  if (rank != 0) static_cast<void>(new blink::mpi_channel(copy));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 TEST(mpi_faults, another_count_operation_type_or_schedule_is_reported_by_all) {
   char const* const words[] = {"count", "operation", "types", "schedule"};
   for (int what = 0; what < 4; ++what) {

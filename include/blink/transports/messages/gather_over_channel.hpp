@@ -17,6 +17,16 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// Waits a moment, in the channel's own way if it has one.
+template <message_channel Channel>
+void yield_over(Channel& channel) {
+  if constexpr (requires { channel.yield(); }) {
+    channel.yield();
+  } else {
+    std::this_thread::yield();
+  }
+}
+
 /// Returns the value of each rank, by rank. Collective. The channel has no other message with the
 /// tag in flight.
 ///
@@ -66,7 +76,7 @@ template <message_channel Channel, class T>
                                        ", expected all ranks to"),
             channel.rank(), from, -1, -1);
       }
-      std::this_thread::yield();
+      yield_over(channel);
     }
   }
   auto& values = all->values;

@@ -104,8 +104,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       std::size_t eager_limit = default_eager_limit,
       std::size_t zero_copy_threshold = default_zero_copy_threshold<channel_type>)
       : options_(options),
-        state_(
-            new state(channel_type(std::forward<Ranks>(ranks)), eager_limit, zero_copy_threshold)) {
+        state_(new state(channel_over(std::forward<Ranks>(ranks), options), eager_limit,
+                         zero_copy_threshold)) {
     begin();
   }
   basic_message_communicator(basic_message_communicator&&) noexcept = default;
@@ -336,6 +336,16 @@ class basic_message_communicator : public communicator_base<basic_message_commun
                          whole.state_->zero_copy_threshold)) {
     begin();
     this->tuning().allow_other_rank_counts();
+  }
+
+  template <class Ranks>
+  [[nodiscard]] static channel_type channel_over(Ranks&& ranks,
+                                                 communicator_options const& options) {
+    if constexpr (std::constructible_from<channel_type, Ranks, nanoseconds>) {
+      return channel_type(std::forward<Ranks>(ranks), detail::longest_meeting(options));
+    } else {
+      return channel_type(std::forward<Ranks>(ranks));
+    }
   }
 
   prepared_schedule& prepare(schedule const& source, bool stays) {

@@ -2,15 +2,19 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/duration.hpp>
 #include <blink/core/error.hpp>
+#include <blink/running/call/collective_error.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/transports/host/host_rendezvous.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -88,15 +92,25 @@ class mpi_channel {
     [[nodiscard]] bool is_pending() const { return handle != MPI_REQUEST_NULL; }
   };
 
+  /// The function that a rank calls again and again while it waits for others to make a channel. A
+  /// program that runs several calls on one thread may switch to another one.
+  static inline std::atomic<void (*)()> yields{[] { std::this_thread::yield(); }};
+  static void yield() { yields.load(std::memory_order_relaxed)(); }
+
   /// Duplicates the communicator. Collective over `of_user`.
   ///
-  /// Throws: precondition_error if MPI is not initialised, `of_user` is no intracommunicator, or
-  ///         only another thread may call MPI; error if the MPI library fails.
-  explicit mpi_channel(MPI_Comm of_user) {
+  /// longest: ranks that have not come by then are missing
+  /// Throws:  precondition_error if MPI is not initialised, `of_user` is no intracommunicator, or
+  ///          only another thread may call MPI; collective_error if a rank is missing; error if the
+  ///          MPI library fails.
+  explicit mpi_channel(MPI_Comm of_user,
+                       nanoseconds longest = communicator_options{}.waits.deadline)
+      : longest_(longest) {
     expect_usable(of_user);
-    begin(MPI_Comm_dup(of_user, &comm_), "MPI_Comm_dup: ");
+    int const code = begin_duplicate(of_user);
+    begin(code, "MPI_Comm_idup: ");
   }
-  [[nodiscard]] mpi_channel duplicate() const { return mpi_channel(comm_); }
+  [[nodiscard]] mpi_channel duplicate() const { return mpi_channel(comm_, longest_); }
   /// A channel for some ranks of this one, of which this rank is one. Collective over those only:
   /// it waits for no other rank.
   ///
@@ -107,7 +121,7 @@ class mpi_channel {
     MPI_Group some = MPI_GROUP_NULL;
     MPI_Comm_group(comm_, &all);
     MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some);
-    mpi_channel result;
+    mpi_channel result(longest_);
     // Libraries may send messages with this tag, and communicators receive those with lower ones.
     int const code = MPI_Comm_create_group(comm_, some, largest_tag_, &result.comm_);
     MPI_Group_free(&some);
@@ -120,6 +134,7 @@ class mpi_channel {
         rank_(other.rank_),
         rank_count_(other.rank_count_),
         largest_tag_(other.largest_tag_),
+        longest_(other.longest_),
         only_thread_(other.only_thread_),
         problem_(std::move(other.problem_)) {}
   mpi_channel& operator=(mpi_channel&&) = delete;
@@ -211,7 +226,7 @@ class mpi_channel {
   }
 
  private:
-  mpi_channel() = default;
+  explicit mpi_channel(nanoseconds longest) : longest_(longest) {}
   /// True if MPI was initialised for calls of the main thread only.
   [[nodiscard]] static bool takes_main_thread_alone() {
     int level = MPI_THREAD_SINGLE;
@@ -240,6 +255,28 @@ class mpi_channel {
     if (takes_main_thread_alone()) expect_main_thread();
   }
 
+  // Returns the library's code. It keeps the place of the result until it has written there.
+  int begin_duplicate(MPI_Comm of_user) {
+    auto fresh = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
+    MPI_Request making = MPI_REQUEST_NULL;
+    int code = MPI_Comm_idup(of_user, fresh.get(), &making);
+    auto const end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(longest_);
+    for (int is_done = 0; code == MPI_SUCCESS; yield()) {
+      code = MPI_Test(&making, &is_done, MPI_STATUS_IGNORE);
+      if (code != MPI_SUCCESS || is_done != 0) break;
+      if (std::chrono::steady_clock::now() < end) continue;
+      static_cast<void>(fresh.release());
+      int rank = -1;
+      MPI_Comm_rank(of_user, &rank);
+      throw collective_error(
+          "mpi_communicator: rank " + std::to_string(rank) + " has waited " +
+              std::to_string(std::chrono::nanoseconds(longest_).count() / 1'000'000) +
+              " ms for the other ranks to make one, expected all ranks to",
+          rank, -1, -1, -1);
+    }
+    comm_ = *fresh;
+    return code;
+  }
   void begin(int code, char const* what) {
     if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     if (code != MPI_SUCCESS) throw error(what + mpi_error_text(code));
@@ -261,6 +298,7 @@ class mpi_channel {
   int rank_ = 0;
   int rank_count_ = 1;
   int largest_tag_ = 32767;      // the standard guarantees at least this
+  nanoseconds longest_;          // that a rank waits for the others of a duplicate
   std::thread::id only_thread_;  // the only thread that may call MPI; none: any thread may
   std::string problem_;
 };
@@ -284,12 +322,14 @@ inline std::size_t mpi_channel::eager_bytes() {
   if (ranks < 2) return sizes.back();
   int const next = (rank_ + 1) % ranks;
   int const previous = (rank_ + ranks - 1) % ranks;
-  auto const meet = [&] {
-    if (is_intact()) MPI_Barrier(comm_);
-  };
   auto const finish = [&](request& one) {
-    while (is_intact() && !is_done(one)) {
-    }
+    while (is_intact() && !is_done(one)) yield();
+  };
+  auto const meet = [&] {
+    if (!is_intact()) return;
+    request barrier;
+    note(MPI_Ibarrier(comm_, &barrier.handle), "MPI_Ibarrier on rank ", rank_);
+    finish(barrier);
   };
   std::vector<std::byte> sent(sizes.back()), received(sizes.back());
   std::array<request, sizes.size()> sends{}, receives{};
@@ -311,7 +351,10 @@ inline std::size_t mpi_channel::eager_bytes() {
   for (auto& one : sends) finish(one);
   unsigned long long least = 0;
   if (is_intact()) {
-    MPI_Allreduce(&largest, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, comm_);
+    request sum;
+    note(MPI_Iallreduce(&largest, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, comm_, &sum.handle),
+         "MPI_Iallreduce on rank ", rank_);
+    finish(sum);
   }
   return static_cast<std::size_t>(least);
 }

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// MPI's collectives that reduce, or only wait, through blink: see `collective_of_mpi`.
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/all_gather_v.hpp>
+
+#include "communicators.hpp"
+#include "reductions.hpp"
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace blink_pmpi {
+
+/// Reduces blocks of `counts` units, one for each rank.
+template <class T, class Reducer>
+void reduce_and_scatter_units(attached& here, T const* in, T* out,
+                              std::vector<std::size_t> const& counts, Reducer const& reducer) {
+  if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
+    blink::reduce_scatter(here.comm(), in, out, counts[0], reducer);
+  } else {
+    auto& star = here.prepared(blink::collective::reduce_scatter);
+    blink::reduce_scatter_v(here.comm(), star, in, out, blink::consecutive_blocks(counts), reducer);
+  }
+}
+
+/// Returns the all-reduce that `reduce_units` runs.
+inline auto all_reducing(attached& here) {
+  return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
+    blink::all_reduce(here.comm(), in, out, count, reducer);
+  };
+}
+
+/// Reduces blocks of `counts` elements, one for each rank.
+inline int reduce_and_scatter(attached& here, void const* input, void* output,
+                              std::vector<std::size_t> const& counts, MPI_Datatype type,
+                              MPI_Op op) {
+  auto const own = static_cast<std::size_t>(here.rank());
+  auto const extent = static_cast<std::size_t>(facts_of(type).extent);
+  void const* const from = input == MPI_IN_PLACE ? output : input;
+  // In place, MPI expects the result at the beginning.
+  std::vector<std::byte> result(input == MPI_IN_PLACE ? counts[own] * extent : 0);
+  void* const to = input == MPI_IN_PLACE ? result.data() : output;
+  int code = MPI_SUCCESS;
+  std::size_t first = 0;  // of this rank's elements
+  std::size_t total = 0;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    if (rank == own) first = total;
+    total += counts[rank];
+  }
+  // Equal blocks of types that blink knows are eager payloads.
+  bool const are_eager =
+      is_ours(type, op) && std::count(counts.begin(), counts.end(), counts[0]) == here.ranks();
+  if (!are_eager && here.is_small(total * extent)) {
+    std::vector<std::byte> sums(total * extent);
+    code = reduce_units(from, sums.data(), static_cast<int>(total), type, op, all_reducing(here));
+    if (counts[own] > 0) std::memcpy(output, sums.data() + first * extent, counts[own] * extent);
+    return code;
+  }
+  std::size_t const each = sizeof(block) / extent;
+  mpi_operation const reduce{op, type, static_cast<int>(each), &code};
+  if (is_ours(type, op)) {
+    with_our_type(type, [&](auto ours) {
+      using T = typename decltype(ours)::type;
+      with_aligned<T>(from, to, total, counts[own], [&](T const* in, T* out) {
+        reduce_and_scatter_units(here, in, out, counts, blink::sum{});
+      });
+    });
+  } else if (std::all_of(counts.begin(), counts.end(),
+                         [&](std::size_t count) { return count % each == 0; })) {
+    auto blocks = counts;
+    for (auto& count : blocks) count /= each;
+    reduce_and_scatter_units(here, static_cast<block const*>(from), static_cast<block*>(to), blocks,
+                             reduce);
+  } else {
+    in_parts<large_part> const copies(extent);
+    std::vector<std::size_t> parts;
+    std::vector<large_part> in;
+    auto const* next = static_cast<std::byte const*>(from);
+    for (std::size_t const count : counts) {
+      parts.push_back(copies.parts_of(count));
+      in.resize(in.size() + parts.back());
+      copies.fill(in.data() + in.size() - parts.back(), next, count);
+      next += count * extent;
+    }
+    std::vector<large_part> out(parts[own]);
+    reduce_and_scatter_units(here, static_cast<large_part const*>(in.data()), out.data(), parts,
+                             reduce);
+    copies.empty(out.data(), to, counts[own]);
+  }
+  if (!result.empty()) std::memcpy(output, result.data(), result.size());
+  return code;
+}
+
+struct allreduce_call {
+  static constexpr entry name = entry::allreduce;
+  void const* input;
+  void* output;
+  int count;
+  MPI_Datatype type;
+  MPI_Op op;
+  MPI_Comm comm;
+
+  [[nodiscard]] bool is_taken(attached const& here) const {
+    return here.takes_reduction(reduced_bytes(count, type, op));
+  }
+  bool run(attached& here, int& code) const {
+    code = reduce_units(input == MPI_IN_PLACE ? output : input, output, count, type, op,
+                        all_reducing(here));
+    return true;
+  }
+  template <class Keep>
+  void for_each_type(Keep const&) const {}  // reductions take types of the library only
+
+  [[nodiscard]] int by_library() const {
+    return PMPI_Allreduce(input, output, count, type, op, comm);
+  }
+  int start_by_library(MPI_Request* request) const {
+    return PMPI_Iallreduce(input, output, count, type, op, comm, request);
+  }
+#if MPI_VERSION >= 4
+  int make_by_library(MPI_Info info, MPI_Request* request) const {
+    return PMPI_Allreduce_init(input, output, count, type, op, comm, info, request);
+  }
+#endif
+};
+
+struct reduce_call {
+  static constexpr entry name = entry::reduce;
+  void const* input;
+  void* output;
+  int count;
+  MPI_Datatype type;
+  MPI_Op op;
+  int root;
+  MPI_Comm comm;
+
+  [[nodiscard]] bool is_taken(attached const& here) const {
+    return here.takes_reduction(reduced_bytes(count, type, op), root);
+  }
+  bool run(attached& here, int& code) const {
+    auto const reducing = [&](auto const* in, auto* out, std::size_t n, auto const& reducer) {
+      auto& tree = here.prepared(blink::collective::reduce, root);
+      blink::reduce(here.comm(), tree, in, out, n, reducer);
+    };
+    code = reduce_units(input == MPI_IN_PLACE ? output : input,
+                        here.rank() == root ? output : nullptr, count, type, op, reducing);
+    return true;
+  }
+  template <class Keep>
+  void for_each_type(Keep const&) const {}  // reductions take types of the library only
+
+  [[nodiscard]] int by_library() const {
+    return PMPI_Reduce(input, output, count, type, op, root, comm);
+  }
+  int start_by_library(MPI_Request* request) const {
+    return PMPI_Ireduce(input, output, count, type, op, root, comm, request);
+  }
+#if MPI_VERSION >= 4
+  int make_by_library(MPI_Info info, MPI_Request* request) const {
+    return PMPI_Reduce_init(input, output, count, type, op, root, comm, info, request);
+  }
+#endif
+};
+
+struct reduce_scatter_block_call {
+  static constexpr entry name = entry::reduce_scatter_block;
+  void const* input;
+  void* output;
+  int count;
+  MPI_Datatype type;
+  MPI_Op op;
+  MPI_Comm comm;
+
+  [[nodiscard]] bool is_taken(attached const& here) const {
+    return here.takes_reduction(reduced_bytes(count, type, op));
+  }
+  bool run(attached& here, int& code) const {
+    std::vector<std::size_t> const counts(static_cast<std::size_t>(here.ranks()),
+                                          static_cast<std::size_t>(count));
+    code = reduce_and_scatter(here, input, output, counts, type, op);
+    return true;
+  }
+  template <class Keep>
+  void for_each_type(Keep const&) const {}  // reductions take types of the library only
+
+  [[nodiscard]] int by_library() const {
+    return PMPI_Reduce_scatter_block(input, output, count, type, op, comm);
+  }
+  int start_by_library(MPI_Request* request) const {
+    return PMPI_Ireduce_scatter_block(input, output, count, type, op, comm, request);
+  }
+#if MPI_VERSION >= 4
+  int make_by_library(MPI_Info info, MPI_Request* request) const {
+    return PMPI_Reduce_scatter_block_init(input, output, count, type, op, comm, info, request);
+  }
+#endif
+};
+
+struct reduce_scatter_call {
+  static constexpr entry name = entry::reduce_scatter;
+  void const* input;
+  void* output;
+  int const* counts;
+  MPI_Datatype type;
+  MPI_Op op;
+  MPI_Comm comm;
+
+  [[nodiscard]] bool is_taken(attached const& here) const {
+    if (counts == nullptr ||
+        std::any_of(counts, counts + here.ranks(), [](int count) { return count < 0; })) {
+      return false;
+    }
+    std::uint64_t bytes = 0;
+    for (int rank = 0; rank < here.ranks(); ++rank) bytes += reduced_bytes(counts[rank], type, op);
+    return here.takes_reduction(bytes);
+  }
+  bool run(attached& here, int& code) const {
+    std::vector<std::size_t> const sizes(counts, counts + here.ranks());
+    code = reduce_and_scatter(here, input, output, sizes, type, op);
+    return true;
+  }
+  template <class Keep>
+  void for_each_type(Keep const&) const {}  // reductions take types of the library only
+
+  [[nodiscard]] int by_library() const {
+    return PMPI_Reduce_scatter(input, output, counts, type, op, comm);
+  }
+  int start_by_library(MPI_Request* request) const {
+    return PMPI_Ireduce_scatter(input, output, counts, type, op, comm, request);
+  }
+#if MPI_VERSION >= 4
+  int make_by_library(MPI_Info info, MPI_Request* request) const {
+    return PMPI_Reduce_scatter_init(input, output, counts, type, op, comm, info, request);
+  }
+#endif
+};
+
+struct barrier_call {
+  static constexpr entry name = entry::barrier;
+  MPI_Comm comm;
+
+  [[nodiscard]] static bool is_taken(attached const& here) { return here.takes(1); }
+  static bool run(attached& here, int&) {
+    auto& tree = here.prepared(blink::collective::barrier);
+    blink::barrier(here.comm(), tree);
+    return true;
+  }
+  template <class Keep>
+  void for_each_type(Keep const&) const {}
+
+  [[nodiscard]] int by_library() const { return PMPI_Barrier(comm); }
+  int start_by_library(MPI_Request* request) const { return PMPI_Ibarrier(comm, request); }
+#if MPI_VERSION >= 4
+  int make_by_library(MPI_Info info, MPI_Request* request) const {
+    return PMPI_Barrier_init(comm, info, request);
+  }
+#endif
+};
+
+}  // namespace blink_pmpi

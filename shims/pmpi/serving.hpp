@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The three ways in which a program makes a collective call: it waits for its end, it starts it, or
+// it makes a persistent one. The calls themselves are in reducing_calls.hpp and copying_calls.hpp.
+
+#include <blink/core/error.hpp>
+
+#include "communicators.hpp"
+#include "fortran.hpp"
+#include "pending_calls.hpp"
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+
+namespace blink_pmpi {
+
+/// A collective call of MPI with its arguments.
+///
+/// - `name` is the call, for reports.
+/// - `is_taken(here)` is true if blink serves it. Equal on all ranks.
+/// - `run(here, code)` serves it. Returns false on all ranks if the arguments of one have errors
+///   that the MPI library must report.
+/// - `by_library()`, `start_by_library(request)` and `make_by_library(info, request)` pass it to
+///   the MPI library.
+/// - `for_each_type(keep)` calls `keep(type)` for each datatype that this rank uses.
+template <class C>
+concept collective_of_mpi =
+    requires(C const& call, attached& here, int& code, MPI_Request* request) {
+      { C::name } -> std::convertible_to<entry>;
+      { call.comm } -> std::convertible_to<MPI_Comm>;
+      { call.is_taken(here) } -> std::same_as<bool>;
+      { call.run(here, code) } -> std::same_as<bool>;
+      { call.by_library() } -> std::same_as<int>;
+      { call.start_by_library(request) } -> std::same_as<int>;
+    };
+
+/// Runs `work()`, which returns an error code of MPI. Turns exceptions into such codes.
+template <class Work>
+int code_of(entry what, Work const& work) {
+  try {
+    return work();
+  } catch (std::exception const& problem) {
+    std::fprintf(stderr, "blink: MPI_%s: %s\n", entry_names[static_cast<std::size_t>(what)],
+                 problem.what());
+    bool const is_argument = dynamic_cast<blink::precondition_error const*>(&problem) != nullptr;
+    return code_of_error(is_argument ? MPI_ERR_BUFFER : MPI_ERR_OTHER, problem.what());
+  }
+}
+/// Reports an error of a call as the MPI library would. Returns the code.
+inline int reported(MPI_Comm comm, int code) {
+  if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
+  return code;
+}
+/// True if a call on the communicator goes to the MPI library, which also reports the error of a
+/// null one.
+inline bool is_for_library(MPI_Comm comm) {
+  return inside::is_inside() || comm == MPI_COMM_NULL || comm == freeing::present();
+}
+
+/// Serves a call whose end the program waits for.
+template <collective_of_mpi Call>
+int serve(Call const& call) {
+  if (is_for_library(call.comm)) return call.by_library();
+  auto& started = pending_calls::the();
+  started.finish(call.comm);  // they come first, on all ranks
+  {
+    inside const guard;
+    bool is_served = true;
+    int const code = code_of(Call::name, [&] {
+      int result = MPI_SUCCESS;
+      auto* const here = shim::the().find(call.comm);
+      is_served = here != nullptr && call.is_taken(*here) && call.run(*here, result);
+      shim::the().count(Call::name, is_served);
+      return result;
+    });
+    if (is_served) return reported(call.comm, code);
+  }
+  started.finish();  // they do not move while the library waits
+  return call.by_library();
+}
+
+/// See `pending_call`. Runs on a stack of its own.
+template <class Call>
+int run_started(Call const& call, bool is_taken) {
+  return code_of(Call::name, [&] {
+    int code = MPI_SUCCESS;
+    auto* const here = shim::the().find(call.comm);
+    bool const is_served = here != nullptr && (is_taken || call.is_taken(*here));
+    shim::the().count(Call::name, is_served);
+    if (is_served) {
+      if (call.run(*here, code)) return code;
+      throw blink::precondition_error(
+          "a rank has negative counts, no datatype, or elements above 2 GiB");
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    code = call.start_by_library(&request);
+    for (int is_done = 0; code == MPI_SUCCESS; pending_calls::yield()) {
+      code = PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+      if (is_done != 0) break;
+    }
+    return code;
+  });
+}
+
+/// True if a call that is about to be started goes through `run_started`. Otherwise the library
+/// serves it, on all ranks.
+template <collective_of_mpi Call>
+bool is_started_here(Call const& call, bool& begins_communicator) {
+  auto const known = shim::the().find_known(call.comm);
+  // Until all ranks have agreed, calls wait in line, and each finds out in its turn.
+  begins_communicator = !known.has_value() || pending_calls::the().begin(call.comm);
+  if (begins_communicator) return true;
+  return *known != nullptr && call.is_taken(**known);
+}
+
+/// Starts a call.
+template <collective_of_mpi Call>
+int start(Call const& call, MPI_Request* request) {
+  if (is_for_library(call.comm) || request == nullptr || !sees_fortran()) {
+    return call.start_by_library(request);
+  }
+  inside const guard;
+  bool begins = false;
+  if (!is_started_here(call, begins)) {
+    shim::the().count(Call::name, false);
+    return call.start_by_library(request);
+  }
+  auto& made = pending_calls::the().make(call, false);
+  *request = made.handle();
+  pending_calls::the().start(made, begins);
+  return MPI_SUCCESS;
+}
+
+#if MPI_VERSION >= 4
+/// Makes a persistent call. All ranks do so together.
+template <collective_of_mpi Call>
+int make(Call const& call, MPI_Info info, MPI_Request* request) {
+  if (is_for_library(call.comm) || request == nullptr || !sees_fortran()) {
+    return call.make_by_library(info, request);
+  }
+  pending_calls::the().finish(call.comm);
+  {
+    inside const guard;
+    auto* const here = shim::the().find(call.comm);
+    if (here != nullptr && call.is_taken(*here)) {
+      *request = pending_calls::the().make(call, true).handle();
+      return MPI_SUCCESS;
+    }
+  }
+  return call.make_by_library(info, request);
+}
+#endif
+
+}  // namespace blink_pmpi
