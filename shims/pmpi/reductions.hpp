@@ -49,10 +49,11 @@ struct mpi_operation {
   /// Returns the number of an operation of the library, which ranks compare; 0 for an operation of
   /// the program, whose handles differ between processes.
   [[nodiscard]] std::uint64_t common_state() const {
-    bool const is_of_library =
-        is_one_of(op, {MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND,
-                       MPI_BOR, MPI_BXOR, MPI_MAXLOC, MPI_MINLOC});
-    return is_of_library ? static_cast<std::uint64_t>(PMPI_Op_c2f(op)) : 0;
+    std::array const of_library{MPI_MAX,  MPI_MIN,  MPI_SUM, MPI_PROD, MPI_LAND,   MPI_LOR,
+                                MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MAXLOC, MPI_MINLOC};
+    auto const known = std::find(of_library.begin(), of_library.end(), op);
+    return known == of_library.end() ? 0
+                                     : static_cast<std::uint64_t>(known - of_library.begin()) + 1;
   }
 
   block operator()(block const& a, block const& b) const { return combined(a, b, elements); }

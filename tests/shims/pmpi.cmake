@@ -106,3 +106,29 @@ BLINK_RECORD_FILE=records.${name}.%p LD_PRELOAD='$<TARGET_FILE:blink_pmpi_${name
   blink_add_pmpi_test(no_report habits 2 "" BLINK_PMPI_REPORT=yes)
   blink_add_pmpi_test(no_choice habits 2 "" BLINK_SHARED_MEMORY=maybe)
 endforeach()
+
+# The binary interface of MPI 5: one library and one build of each program, under MPICH 5 and Intel
+# MPI. Neither names the MPI library that it is built for, and finds it by the path at the start.
+# Results must be those of MPICH 5 alone.
+if("mpich5" IN_LIST BLINK_MPI_WHEELS AND "impi" IN_LIST BLINK_MPI_WHEELS)
+  blink_add_pmpi(blink_pmpi_abi mpich5)
+  target_link_libraries(blink_pmpi_abi PRIVATE blink_development)
+  set_target_properties(blink_pmpi_abi PROPERTIES SKIP_BUILD_RPATH ON)
+  add_dependencies(blink_mpi_tests blink_pmpi_abi)
+  foreach(program IN ITEMS program started sweep all_reduce)
+    set(source shims/pmpi/${program}.cpp)
+    if(program STREQUAL all_reduce)
+      set(source ${PROJECT_SOURCE_DIR}/examples/mpi_all_reduce.cpp)
+    endif()
+    add_executable(pmpi_${program}_abi ${source})
+    target_link_libraries(pmpi_${program}_abi PRIVATE blink_development mpi_mpich5)
+    set_target_properties(pmpi_${program}_abi PROPERTIES SKIP_BUILD_RPATH ON)
+    add_dependencies(blink_mpi_tests pmpi_${program}_abi)
+    foreach(name IN ITEMS mpich5 impi)
+      add_test(NAME pmpi.abi.${program}.${name}
+               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/shims/pmpi/abi_test.sh ${PROJECT_SOURCE_DIR}/build/mpi
+                       ${name} $<TARGET_FILE:blink_pmpi_abi> $<TARGET_FILE:pmpi_${program}_abi>)
+      set_tests_properties(pmpi.abi.${program}.${name} PROPERTIES TIMEOUT 300 PROCESSORS 3)
+    endforeach()
+  endforeach()
+endif()
