@@ -164,8 +164,16 @@ class shim_communicator : public blink::mpi_communicator {
 /// The blink communicator of an MPI communicator, and its prepared schedules by root.
 class attached {
  public:
-  explicit attached(agreement const& agreed) : agreed_(agreed) {}
-  void begin(MPI_Comm comm, bool shares_memory) {
+  /// own: a duplicate of the program's communicator, which this object frees
+  attached(agreement const& agreed, MPI_Comm own)
+      : agreed_(agreed), own_(own), began_in_started_call_(call_stack::present() != nullptr) {}
+  attached(attached const&) = delete;
+  attached& operator=(attached const&) = delete;
+  ~attached() {
+    me_.reset();
+    if (own_ != MPI_COMM_NULL && blink::mpi_channel::runs()) PMPI_Comm_free(&own_);
+  }
+  void begin(bool shares_memory) {
     auto options = options_wanted(blink::message_options());
     options.shares_memory = shares_memory;
     if (agreed_.keeps_order) options.order = blink::order_promise::ranks;
@@ -173,11 +181,17 @@ class attached {
     // no buffer of theirs is lent then.
     auto const zero_copy =
         agreed_.has_deadline ? blink::no_zero_copy : blink::usual_zero_copy_threshold;
-    me_ = std::make_unique<shim_communicator>(comm, options, blink::default_eager_limit, zero_copy);
+    me_ = std::make_unique<shim_communicator>(own_, options, blink::default_eager_limit, zero_copy);
     pending_calls::the().spins = me_->options().waits.spins;
   }
   /// Leaks the communicator, because other ranks may never end it.
   void give_up() { static_cast<void>(me_.release()); }
+  /// The duplicate. Started calls make calls of the library on it, because the program may make
+  /// others on its own communicator meanwhile.
+  [[nodiscard]] MPI_Comm own() const { return own_; }
+  /// True if the agreement was part of a started call. Then ranks may differ in how much they know
+  /// when they start the next ones, and all started calls wait in line.
+  [[nodiscard]] bool began_in_started_call() const { return began_in_started_call_; }
 
   [[nodiscard]] bool is_used() const { return me_ != nullptr; }
   [[nodiscard]] bool shares_memory() const {
@@ -224,6 +238,8 @@ class attached {
   static constexpr int few = 8;  // ranks that send their data to all others
 
   agreement agreed_;
+  MPI_Comm own_;
+  bool began_in_started_call_;
   std::unique_ptr<shim_communicator> me_;
   std::map<std::pair<blink::collective, int>, blink::prepared_schedule*> plans_;
   eager_room room_;
@@ -274,6 +290,56 @@ class shim {
   std::optional<attached*> find_known(MPI_Comm comm) {
     if (auto* const here = last_used(comm)) return here;
     return look_up(comm);
+  }
+  /// False if duplicates that do not block get in the way of other collectives, as in Open MPI 4.1.
+  /// Then a blink communicator begins at a call that blocks.
+#if defined(OPEN_MPI)
+  static constexpr bool can_begin_in_started_calls = false;
+#else
+  static constexpr bool can_begin_in_started_calls = true;
+#endif
+  /// Notes that the program starts calls.
+  void note_start() { starts_calls_ = true; }
+  /// Begins the blink communicator of a fresh communicator whose calls may all be started ones.
+  void begin_early(MPI_Comm fresh) {
+    if (can_begin_in_started_calls || inside::is_inside() || fresh == MPI_COMM_NULL) return;
+    inside const guard;
+    if (find_known(fresh).has_value()) return;
+    int const mine = starts_calls_ ? 1 : 0;
+    int any = 0;
+    if (PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, fresh) == MPI_SUCCESS && any != 0) {
+      static_cast<void>(find(fresh));
+    }
+  }
+  /// Duplicates a communicator, whose errors then go to the caller. Null: the library has none to
+  /// spare. Blink does this before all else. So it stands at the same place among the program's
+  /// collectives on all ranks.
+  static MPI_Comm duplicate(MPI_Comm comm) {
+    MPI_Errhandler of_user = MPI_ERRHANDLER_NULL;
+    PMPI_Comm_get_errhandler(comm, &of_user);
+    PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm result = MPI_COMM_NULL;
+    MPI_Request request = MPI_REQUEST_NULL;
+    bool const is_started = call_stack::present() != nullptr;
+    int const code =
+        is_started ? PMPI_Comm_idup(comm, &result, &request) : PMPI_Comm_dup(comm, &result);
+    PMPI_Comm_set_errhandler(comm, of_user);
+    PMPI_Errhandler_free(&of_user);
+    if (code != MPI_SUCCESS || (is_started && !await(request))) return MPI_COMM_NULL;
+    PMPI_Comm_set_errhandler(result, MPI_ERRORS_RETURN);
+    return result;
+  }
+  /// The duplicate of a communicator whose ranks have agreed; else the communicator.
+  [[nodiscard]] MPI_Comm duplicate_of(MPI_Comm comm) const {
+    auto const* const known = agreed(comm);
+    return known == nullptr || known->own() == MPI_COMM_NULL ? comm : known->own();
+  }
+  /// See `attached::began_in_started_call`.
+  ///
+  /// known: as `find_known` returns it, null also for a communicator that the library serves
+  [[nodiscard]] bool began_in_started_call(MPI_Comm comm, attached const* known) const {
+    if (known == nullptr) known = agreed(comm);
+    return known != nullptr && known->began_in_started_call();
   }
   void count(entry what, bool is_taken) {
     ++calls_[static_cast<std::size_t>(what)][is_taken ? 1 : 0];
@@ -350,14 +416,19 @@ class shim {
     return known.comm == comm && known.freed == freed_.load() ? known.here : nullptr;
   }
 
+  /// The agreement of the ranks of a communicator; null: none yet.
+  [[nodiscard]] attached* agreed(MPI_Comm comm) const {
+    void* known = nullptr;
+    int is_known = 0;
+    bool const is_there =
+        PMPI_Comm_get_attr(comm, keyval_, &known, &is_known) == MPI_SUCCESS && is_known != 0;
+    return is_there ? static_cast<attached*>(known) : nullptr;
+  }
   std::optional<attached*> look_up(MPI_Comm comm) {
     if (is_over_ || !blink::mpi_channel::runs())
       return nullptr;  // MPI_Init was not called, as in a program with MPI_Session_init
     begin();
-    void* known = nullptr;
-    int is_known = 0;
-    if (PMPI_Comm_get_attr(comm, keyval_, &known, &is_known) != MPI_SUCCESS) return nullptr;
-    if (is_known != 0) return in_use(static_cast<attached*>(known));
+    if (auto* const known = agreed(comm)) return in_use(known);
     int is_inter = 0;
     int ranks = 0;
     if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) return nullptr;
@@ -407,16 +478,18 @@ class shim {
     bool const keeps_order = wish.keeps_order || has_attribute(comm, order_keyval_);
     std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U,
                                   keeps_order ? 1U : 0U, wish.has_deadline ? 1U : 0U};
-    std::uint64_t most[std::size(mine)] = {};
-    if (!find_most(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, comm)) {
-      return nullptr;
-    }
-    agreement const agreed{most[0] == 0, most[2] == 0, most[3] != 0, most[4] != 0, most[1]};
-    auto here = std::make_unique<attached>(agreed);
+    std::uint64_t most[std::size(mine)] = {1};
+    MPI_Comm const own = duplicate(comm);
+    bool const have_agreed =
+        own != MPI_COMM_NULL &&
+        find_most(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, own);
+    agreement const agreed{have_agreed && most[0] == 0, most[2] == 0, most[3] != 0, most[4] != 0,
+                           most[1]};
+    auto here = std::make_unique<attached>(agreed, own);
     // Without memory for all ranks, messages serve them.
     bool const begins =
-        agreed.is_used && ((agreed.shares_memory && everybody_begins(*here, comm, true)) ||
-                           everybody_begins(*here, comm, false));
+        agreed.is_used &&
+        ((agreed.shares_memory && everybody_begins(*here, true)) || everybody_begins(*here, false));
     if (begins) {
       if (here->shares_memory()) ++shared_;
       ++communicators_[here->comm().all_share_memory() ? 1 : 0];
@@ -429,12 +502,8 @@ class shim {
     std::lock_guard const lock(mutex_);
     return living_.emplace_back(std::move(here)).get();
   }
-  /// Gets the largest of each number over all ranks. Returns false if the library fails.
-  static bool find_most(void const* mine, void* most, int count, MPI_Datatype type, MPI_Comm comm) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (PMPI_Iallreduce(mine, most, count, type, MPI_MAX, comm, &request) != MPI_SUCCESS) {
-      return false;
-    }
+  /// Returns when a request of the library is complete. Returns false if the library fails.
+  static bool await(MPI_Request request) {
     int is_done = 0;
     int code = MPI_SUCCESS;
     while (code = PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE),
@@ -443,23 +512,23 @@ class shim {
     }
     return code == MPI_SUCCESS;
   }
+  /// Gets the largest of each number over all ranks. Returns false if the library fails.
+  static bool find_most(void const* mine, void* most, int count, MPI_Datatype type, MPI_Comm comm) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    return PMPI_Iallreduce(mine, most, count, type, MPI_MAX, comm, &request) == MPI_SUCCESS &&
+           await(request);
+  }
   /// Begins on all ranks, or on none. The library may have no more communicators, or the system no
   /// memory; that is no error of the program.
-  static bool everybody_begins(attached& here, MPI_Comm comm, bool shares_memory) {
-    MPI_Errhandler of_user = MPI_ERRHANDLER_NULL;
-    PMPI_Comm_get_errhandler(comm, &of_user);
-    PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    int begins = 1;
+  static bool everybody_begins(attached& here, bool shares_memory) {
+    int fails = 0;
     try {
-      here.begin(comm, shares_memory);
+      here.begin(shares_memory);
     } catch (std::exception const&) {
-      begins = 0;
+      fails = 1;
     }
-    PMPI_Comm_set_errhandler(comm, of_user);
-    PMPI_Errhandler_free(&of_user);
-    int const fails = begins == 0 ? 1 : 0;
     int any_fails = 1;
-    static_cast<void>(find_most(&fails, &any_fails, 1, MPI_INT, comm));
+    static_cast<void>(find_most(&fails, &any_fails, 1, MPI_INT, here.own()));
     if (any_fails != 0) here.give_up();
     return any_fails == 0;
   }
@@ -511,6 +580,7 @@ class shim {
   int order_keyval_ = MPI_KEYVAL_INVALID;  // set: reductions keep the order of the ranks
   std::once_flag is_begun_;
   std::atomic<bool> is_over_ = false;
+  std::atomic<bool> starts_calls_ = false;
   std::mutex mutex_;
   std::vector<std::unique_ptr<attached>> living_, leaving_;
   std::atomic<bool> is_any_leaving_ = false;

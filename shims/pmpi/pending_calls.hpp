@@ -109,35 +109,45 @@ class pending_call {
  public:
   explicit pending_call(MPI_Request handle) : handle_(handle) {}
   [[nodiscard]] MPI_Request handle() const { return handle_; }
+  /// The communicator on which it runs.
   [[nodiscard]] MPI_Comm comm() const { return comm_; }
+  /// The program's communicator, to which errors are reported.
+  [[nodiscard]] MPI_Comm named() const { return is_persistent() ? named_ : comm_; }
+  /// True if it can be started again. Then it has a communicator of its own.
+  [[nodiscard]] bool is_persistent() const { return named_ != MPI_COMM_NULL; }
 
   /// Keeps a copy of the call, and of datatypes of the program, which may free them.
+  ///
+  /// named: see `named` of a persistent call; null for others
   template <class Call>
-  void keep(Call call, bool stays) {
+  void keep(Call call, MPI_Comm named) {
     static_assert(std::is_trivially_copyable_v<Call> && sizeof(Call) <= sizeof(arguments_));
     comm_ = call.comm;
-    is_persistent = stays;
+    named_ = named;
     call.for_each_type([this](MPI_Datatype& type) { keep_type(type); });
     ::new (arguments_.data()) Call(call);
-    run_ = [](void const* arguments, bool is_taken) {
-      return run_started(*static_cast<Call const*>(arguments), is_taken);
+    run_ = [](void const* arguments, bool is_known) {
+      return run_started(*static_cast<Call const*>(arguments), is_known);
     };
     op_ = MPI_OP_NULL;
     if constexpr (requires { call.op; }) op_ = call.op;
   }
-  void run() { code = run_(arguments_.data(), !begins_communicator); }
+  void run() { code = run_(arguments_.data(), is_taken); }
   [[nodiscard]] MPI_Op op() const { return op_; }
   void forget() {
     for (; type_count_ > 0; --type_count_) PMPI_Type_free(&types_[type_count_ - 1]);
     run_ = nullptr;
+    named_ = MPI_COMM_NULL;
+  }
+  void free_communicator() {
+    if (is_persistent()) PMPI_Comm_free(&comm_);
   }
   /// True if the program holds the request.
   [[nodiscard]] bool is_held() const { return run_ != nullptr; }
 
-  bool is_persistent = false;
   bool is_active = false;             ///< it was started, and the program has not completed it
   std::atomic<bool> is_done = false;  ///< it has ended
-  bool begins_communicator = false;   ///< its communicator had no blink communicator at its start
+  bool is_taken = true;               ///< it is known that blink serves it
   int code = MPI_SUCCESS;
   call_stack* stack = nullptr;
 
@@ -153,7 +163,7 @@ class pending_call {
   }
 
   MPI_Request handle_;
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Comm comm_ = MPI_COMM_NULL, named_ = MPI_COMM_NULL;
   MPI_Op op_ = MPI_OP_NULL;
   int (*run_)(void const*, bool) = nullptr;
   std::array<MPI_Datatype, 2> types_{};
@@ -176,9 +186,9 @@ class pending_calls {
   /// True if the program holds requests for such calls.
   [[nodiscard]] bool are_held() const { return held_.load(std::memory_order_relaxed) > 0; }
 
-  /// Makes a call that can be started.
+  /// Makes a call that can be started, with `named` again and again.
   template <class Call>
-  pending_call& make(Call const& call, bool is_persistent) {
+  pending_call& make(Call const& call, MPI_Comm named = MPI_COMM_NULL) {
     auto const lock = locked();
     if (free_.empty()) {
       MPI_Request handle = MPI_REQUEST_NULL;
@@ -189,17 +199,19 @@ class pending_calls {
     }
     auto& result = *free_.back();
     free_.pop_back();
-    result.keep(call, is_persistent);
+    result.keep(call, named);
     recent_ = &result;
     ++held_;
     return result;
   }
   /// Starts a call. It runs as far as it can without the other ranks, unless others must end first.
-  void start(pending_call& call, bool begins_communicator) {
+  ///
+  /// is_known: true if it is known that blink serves it
+  void start(pending_call& call, bool is_known) {
     auto const lock = locked();
     call.is_active = true;
     call.is_done = false;
-    call.begins_communicator = begins_communicator;
+    call.is_taken = is_known;
     ++active_;
     auto& queue = queue_of(call.comm());
     queue.calls.push_back(&call);
@@ -215,22 +227,11 @@ class pending_calls {
   }
   /// Takes a call back whose request the program has given up.
   void release(pending_call& call) {
+    call.free_communicator();  // attributes of the program may make calls then
     auto const lock = locked();
     call.forget();
     free_.push_back(&call);
     --held_;
-  }
-
-  /// True if calls of the communicator are under way that began before its blink communicator did.
-  [[nodiscard]] bool begin(MPI_Comm comm) {
-    if (!are_active()) return false;
-    auto const lock = locked();
-    for (auto& queue : queues_) {
-      if (queue->comm != comm) continue;
-      return std::any_of(queue->calls.begin(), queue->calls.end(),
-                         [](pending_call const* call) { return call->begins_communicator; });
-    }
-    return false;
   }
 
   /// Moves all calls as far as they can go.

@@ -38,8 +38,8 @@ int complete(pending_call& call, MPI_Request* request, MPI_Status* status) {
   set_empty(status);
   call.is_active = false;
   int const code = call.code;
-  auto const comm = call.comm();
-  if (!call.is_persistent) {
+  auto const comm = call.named();
+  if (!call.is_persistent()) {
     *request = MPI_REQUEST_NULL;
     started().release(call);
   }
@@ -153,6 +153,12 @@ int wait_for_library(int code, MPI_Request* request, MPI_Status* status) {
   return wait_until([&](int* is_done) { return PMPI_Test(request, is_done, status); });
 }
 
+/// Returns the code of a call that has made a communicator.
+int with_early_begin(int code, MPI_Comm const* fresh) {
+  if (code == MPI_SUCCESS) blink_pmpi::shim::the().begin_early(*fresh);
+  return code;
+}
+
 template <class Data>
 struct message {
   Data data;
@@ -250,7 +256,7 @@ int MPI_Request_free(MPI_Request* request) {
   auto* const own = are_held() ? started().find(*request) : nullptr;
   if (own == nullptr) return PMPI_Request_free(request);
   // MPI allows it for no collective that is under way.
-  if (own->is_active) return blink_pmpi::reported(own->comm(), MPI_ERR_REQUEST);
+  if (own->is_active) return blink_pmpi::reported(own->named(), MPI_ERR_REQUEST);
   started().release(*own);
   *request = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
@@ -258,15 +264,15 @@ int MPI_Request_free(MPI_Request* request) {
 int MPI_Cancel(MPI_Request* request) {
   auto* const own = are_held() ? started().find(*request) : nullptr;
   if (own == nullptr) return PMPI_Cancel(request);
-  return blink_pmpi::reported(own->comm(), MPI_ERR_REQUEST);  // no collective can be cancelled
+  return blink_pmpi::reported(own->named(), MPI_ERR_REQUEST);  // no collective can be cancelled
 }
 int MPI_Start(MPI_Request* request) {
   auto* const own = are_held() ? started().find(*request) : nullptr;
   if (own == nullptr) return PMPI_Start(request);
-  if (own->is_active || !own->is_persistent) {
-    return blink_pmpi::reported(own->comm(), MPI_ERR_REQUEST);
+  if (own->is_active || !own->is_persistent()) {
+    return blink_pmpi::reported(own->named(), MPI_ERR_REQUEST);
   }
-  started().start(*own, false);
+  started().start(*own, true);
   return MPI_SUCCESS;
 }
 int MPI_Startall(int count, MPI_Request requests[]) {
@@ -363,20 +369,37 @@ int MPI_Iprobe(int peer, int tag, MPI_Comm comm, int* is_there, MPI_Status* stat
 
 // All ranks of a communicator wait in these calls, and nothing else moves then.
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* copy) {
-  if (are_active()) started().finish();
-  return PMPI_Comm_dup(comm, copy);
+  started().finish();
+  return with_early_begin(PMPI_Comm_dup(comm, copy), copy);
 }
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {
-  if (are_active()) started().finish();
-  return PMPI_Comm_split(comm, color, key, part);
+  started().finish();
+  return with_early_begin(PMPI_Comm_split(comm, color, key, part), part);
 }
 int MPI_Comm_split_type(MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Comm* part) {
-  if (are_active()) started().finish();
-  return PMPI_Comm_split_type(comm, kind, key, info, part);
+  started().finish();
+  return with_early_begin(PMPI_Comm_split_type(comm, kind, key, info, part), part);
 }
 int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* part) {
-  if (are_active()) started().finish();
-  return PMPI_Comm_create(comm, group, part);
+  started().finish();
+  return with_early_begin(PMPI_Comm_create(comm, group, part), part);
+}
+int MPI_Scan(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
+             MPI_Comm comm) {
+  started().finish();
+  return PMPI_Scan(input, output, count, type, op, comm);
+}
+int MPI_Exscan(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
+               MPI_Comm comm) {
+  started().finish();
+  return PMPI_Exscan(input, output, count, type, op, comm);
+}
+int MPI_Alltoallw(void const* input, int const input_counts[], int const input_places[],
+                  MPI_Datatype const input_types[], void* output, int const output_counts[],
+                  int const output_places[], MPI_Datatype const output_types[], MPI_Comm comm) {
+  started().finish();
+  return PMPI_Alltoallw(input, input_counts, input_places, input_types, output, output_counts,
+                        output_places, output_types, comm);
 }
 
 }  // extern "C"

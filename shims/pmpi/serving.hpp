@@ -96,7 +96,9 @@ int run_started(Call const& call, bool is_taken) {
           "a rank has negative counts, no datatype, or elements above 2 GiB");
     }
     MPI_Request request = MPI_REQUEST_NULL;
-    code = call.start_by_library(&request);
+    Call other = call;
+    other.comm = shim::the().duplicate_of(call.comm);
+    code = other.start_by_library(&request);
     for (int is_done = 0; code == MPI_SUCCESS; pending_calls::yield()) {
       code = PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
       if (is_done != 0) break;
@@ -105,15 +107,18 @@ int run_started(Call const& call, bool is_taken) {
   });
 }
 
-/// True if a call that is about to be started goes through `run_started`. Otherwise the library
-/// serves it, on all ranks.
+/// Finds out who serves a call that is about to be started.
+///
+/// Returns: false if the library serves it, on all ranks; else it goes through `run_started`
+/// is_taken: set to true if blink serves it; else that turns out later
 template <collective_of_mpi Call>
-bool is_started_here(Call const& call, bool& begins_communicator) {
+bool is_started_here(Call const& call, bool& is_taken) {
+  shim::the().note_start();
   auto const known = shim::the().find_known(call.comm);
-  // Until all ranks have agreed, calls wait in line, and each finds out in its turn.
-  begins_communicator = !known.has_value() || pending_calls::the().begin(call.comm);
-  if (begins_communicator) return true;
-  return *known != nullptr && call.is_taken(**known);
+  if (!known.has_value()) return shim::can_begin_in_started_calls;
+  if (shim::the().began_in_started_call(call.comm, *known)) return true;
+  is_taken = *known != nullptr && call.is_taken(**known);
+  return is_taken;
 }
 
 /// Starts a call.
@@ -123,14 +128,14 @@ int start(Call const& call, MPI_Request* request) {
     return call.start_by_library(request);
   }
   inside const guard;
-  bool begins = false;
-  if (!is_started_here(call, begins)) {
+  bool is_taken = false;
+  if (!is_started_here(call, is_taken)) {
     shim::the().count(Call::name, false);
     return call.start_by_library(request);
   }
-  auto& made = pending_calls::the().make(call, false);
+  auto& made = pending_calls::the().make(call);
   *request = made.handle();
-  pending_calls::the().start(made, begins);
+  pending_calls::the().start(made, is_taken);
   return MPI_SUCCESS;
 }
 
@@ -146,8 +151,14 @@ int make(Call const& call, MPI_Info info, MPI_Request* request) {
     inside const guard;
     auto* const here = shim::the().find(call.comm);
     if (here != nullptr && call.is_taken(*here)) {
-      *request = pending_calls::the().make(call, true).handle();
-      return MPI_SUCCESS;
+      // Ranks may start persistent calls in different orders, so each has its own communicator.
+      Call own = call;
+      own.comm = shim::duplicate(call.comm);
+      if (own.comm != MPI_COMM_NULL && shim::the().find(own.comm) != nullptr) {
+        *request = pending_calls::the().make(own, call.comm).handle();
+        return MPI_SUCCESS;
+      }
+      if (own.comm != MPI_COMM_NULL) PMPI_Comm_free(&own.comm);
     }
   }
   return call.make_by_library(info, request);

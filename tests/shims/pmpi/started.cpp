@@ -312,6 +312,33 @@ void blocking_calls_come_after() {
   say("in order", digest(first) ^ digest(second) ^ digest(third) ^ digest(last));
 }
 
+// Calls that the library serves keep their places among all calls of the communicator, whenever the
+// ranks move what they have started.
+void calls_of_the_library_between() {
+  MPI_Comm fresh = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+  constexpr std::size_t calls = 9;
+  std::array<int, calls> in{}, out{};
+  std::array<MPI_Request, calls> requests{};
+  for (std::size_t k = 0; k < calls; ++k) {
+    in[k] = rank + static_cast<int>(k);
+    if (k % 3 == 0) MPI_Iallreduce(&in[k], &out[k], 1, MPI_INT, MPI_SUM, fresh, &requests[k]);
+    if (k % 3 == 1) MPI_Iscan(&in[k], &out[k], 1, MPI_INT, MPI_SUM, fresh, &requests[k]);
+    if (k % 3 == 2) MPI_Ibcast(&in[k], 0, MPI_INT, 0, fresh, &requests[k]);  // without a byte
+    int is_done = 0;
+    for (int tests = 0; tests < rank * 50; ++tests)
+      MPI_Testall(static_cast<int>(k), requests.data(), &is_done, MPI_STATUSES_IGNORE);
+  }
+  for (std::size_t k = 0; k < calls; ++k)
+    wait(requests[(k * 4 + static_cast<std::size_t>(rank)) % calls]);
+  int last = 0;
+  MPI_Scan(&in[0], &last, 1, MPI_INT, MPI_SUM, fresh);
+  long long sum = last;
+  for (std::size_t k = 0; k < calls; ++k) sum = sum * 31 + out[k];
+  say("between", sum);
+  MPI_Comm_free(&fresh);
+}
+
 // Many at once, of random kinds and sizes, on three communicators.
 void many_at_once(unsigned seed) {
   std::array<MPI_Comm, 3> comms{MPI_COMM_WORLD, MPI_COMM_NULL, MPI_COMM_NULL};
@@ -389,6 +416,16 @@ void persistent_calls() {
     for (flag = 0; flag == 0;) MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
     sum += digest(out);
   }
+  // Ranks may start persistent calls in different orders.
+  for (int turn = 0; turn < 4; ++turn) {
+    auto const first = static_cast<std::size_t>((rank + turn) % 2);
+    std::ranges::copy(own(4000, turn + 20), in.begin());
+    std::ranges::copy(own(4000, turn + 21), copied.begin());
+    MPI_Start(&requests[first]);
+    MPI_Start(&requests[1 - first]);
+    MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE);
+    sum += digest(out) ^ digest(copied);
+  }
   say("persistent", sum);
   for (auto& request : requests) MPI_Request_free(&request);
   say("persistent, freed", requests[0] == MPI_REQUEST_NULL ? 1 : 0);
@@ -434,6 +471,7 @@ int main(int count, char** texts) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   a_start_does_not_wait();
+  MPI_Barrier(MPI_COMM_WORLD);  // begins its blink communicator, also with Open MPI
   a_receive_moves_a_collective(1);
   a_receive_moves_a_collective(1000000);
   communicators_cross();
@@ -443,6 +481,7 @@ int main(int count, char** texts) {
   for (int turn = 0; turn < 12; ++turn) lists_of_requests(turn);
   messages_move_while_a_rank_waits();
   blocking_calls_come_after();
+  calls_of_the_library_between();
   for (unsigned seed = 1; seed < 6; ++seed) many_at_once(seed);
   persistent_calls();
   if (has_threads && level == MPI_THREAD_MULTIPLE) threads_start_and_wait();
