@@ -7,7 +7,9 @@
 #include "serving.hpp"
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -36,8 +38,7 @@ void set_empty(MPI_Status* status) {
 /// Completes a call that has ended, for the program. Returns its error code.
 int complete(pending_call& call, MPI_Request* request, MPI_Status* status) {
   set_empty(status);
-  call.is_active = false;
-  int const code = call.code;
+  int const code = std::exchange(call.is_active, false) ? call.code : MPI_SUCCESS;
   auto const comm = call.named();
   if (!call.is_persistent()) {
     *request = MPI_REQUEST_NULL;
@@ -65,13 +66,25 @@ class mixed_requests {
 
   /// As MPI_Testall.
   int test_all(int* are_done) {
-    *are_done = 0;
-    for (auto const* own : ours_) {
-      if (own != nullptr && !can_complete(*own)) return MPI_SUCCESS;
-    }
-    int code = PMPI_Testall(count(), theirs_.data(), are_done, statuses_);
+    *are_done = can_complete_ours() ? 1 : 0;
+    if (*are_done == 0) return MPI_SUCCESS;
+    int const code = test_theirs(are_done);
+    return *are_done != 0 || code != MPI_SUCCESS ? complete_ours(code) : MPI_SUCCESS;
+  }
+  [[nodiscard]] bool can_complete_ours() const {
+    return std::all_of(ours_.begin(), ours_.end(),
+                       [](auto const* own) { return own == nullptr || can_complete(*own); });
+  }
+  /// Tests those of the library alone.
+  int test_theirs(int* are_done) {
+    int const code = PMPI_Testall(count(), theirs_.data(), are_done, statuses_);
     take_theirs();
-    if (*are_done == 0 && code == MPI_SUCCESS) return code;
+    return code;
+  }
+  /// Completes blink's. Returns the code of all.
+  ///
+  /// code: that of the library's
+  int complete_ours(int code) {
     bool const in_status = statuses_ != MPI_STATUSES_IGNORE;
     for (std::size_t k = 0; k < ours_.size(); ++k) {
       if (ours_[k] == nullptr) continue;
@@ -203,8 +216,11 @@ int MPI_Test(MPI_Request* request, int* is_done, MPI_Status* status) {
 int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
   if (!are_held()) return PMPI_Waitall(count, requests, statuses);
   inside const guard;
+  // The library's first, because they need its progress; blink's move meanwhile.
   mixed_requests all(count, requests, statuses);
-  return wait_until([&](int* is_done) { return all.test_all(is_done); });
+  int const code = wait_until([&](int* are_done) { return all.test_theirs(are_done); });
+  started().progress_until([&] { return all.can_complete_ours(); });
+  return all.complete_ours(code);
 }
 int MPI_Testall(int count, MPI_Request requests[], int* are_done, MPI_Status statuses[]) {
   if (!are_held()) return PMPI_Testall(count, requests, are_done, statuses);
@@ -384,6 +400,30 @@ int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* part) {
   started().finish();
   return with_early_begin(PMPI_Comm_create(comm, group, part), part);
 }
+int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* part) {
+  started().finish();
+  return with_early_begin(PMPI_Comm_create_group(comm, group, tag, part), part);
+}
+int MPI_Cart_create(MPI_Comm comm, int count, int const sizes[], int const are_periodic[],
+                    int may_reorder, MPI_Comm* grid) {
+  started().finish();
+  return with_early_begin(PMPI_Cart_create(comm, count, sizes, are_periodic, may_reorder, grid),
+                          grid);
+}
+int MPI_Cart_sub(MPI_Comm comm, int const stay[], MPI_Comm* part) {
+  started().finish();
+  return with_early_begin(PMPI_Cart_sub(comm, stay, part), part);
+}
+int MPI_Intercomm_create(MPI_Comm comm, int leader, MPI_Comm both, int other, int tag,
+                         MPI_Comm* result) {
+  started().finish();
+  return PMPI_Intercomm_create(comm, leader, both, other, tag, result);
+}
+int MPI_Intercomm_merge(MPI_Comm comm, int is_high, MPI_Comm* all) {
+  started().finish();
+  return with_early_begin(PMPI_Intercomm_merge(comm, is_high, all), all);
+}
+
 int MPI_Scan(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
              MPI_Comm comm) {
   started().finish();

@@ -24,7 +24,7 @@ Reduce_scatter Reduce_scatter_block Scatter Scatterv")
     file(MAKE_DIRECTORY ${program}.modules)
     add_custom_command(OUTPUT ${program} DEPENDS ${source}
                        COMMAND ${BLINK_MPIFORT_${name}} -w -J${program}.modules ${source} -o ${program})
-    add_custom_target(blink_pmpi_fortran_${name} DEPENDS ${program})
+    add_custom_target(blink_pmpi_fortran_${name} ALL DEPENDS ${program})
     add_dependencies(blink_mpi_tests blink_pmpi_fortran_${name})
   endif()
   # test(NAME PROGRAM RANKS CALLS VARIABLE=VALUE [LEVEL OF THREADS])
