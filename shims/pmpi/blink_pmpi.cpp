@@ -13,7 +13,8 @@
 // the sizes, the ranks exchange them first.
 //
 // This file has the calls that wait for their end; started_calls.cpp has those that do not, and
-// requests.cpp those that complete them.
+// requests.cpp those that complete them. waiting_calls.cpp has other calls
+// that wait for ranks.
 //
 //   BLINK_SHARED_MEMORY=0    Ranks of one host do not share memory, but send MPI messages.
 //   BLINK_ORDER=ranks        Reductions combine along one tree of the ranks, with the same bits for
@@ -33,71 +34,48 @@
 #include "user_data.hpp"
 #include <mpi.h>
 
-namespace {
-
-using blink_pmpi::allgather_call;
-using blink_pmpi::allgatherv_call;
-using blink_pmpi::allreduce_call;
-using blink_pmpi::alltoall_call;
-using blink_pmpi::alltoallv_call;
-using blink_pmpi::barrier_call;
-using blink_pmpi::bcast_call;
-using blink_pmpi::gather_call;
-using blink_pmpi::gatherv_call;
-using blink_pmpi::reduce_call;
-using blink_pmpi::reduce_scatter_block_call;
-using blink_pmpi::reduce_scatter_call;
-using blink_pmpi::scatter_call;
-using blink_pmpi::scatterv_call;
-using blink_pmpi::serve;
-#if MPI_VERSION >= 4
-using blink_pmpi::is_int;
-#endif
-
-}  // namespace
+using namespace blink_pmpi;
 
 extern "C" {
 
 int MPI_Init(int* count, char*** texts) {
   int const code = PMPI_Init(count, texts);
-  if (code == MPI_SUCCESS) blink_pmpi::shim::the().begin();
+  if (code == MPI_SUCCESS) shim::the().begin();
   return code;
 }
 
 int MPI_Init_thread(int* count, char*** texts, int wanted, int* level) {
   int const code = PMPI_Init_thread(count, texts, wanted, level);
-  if (code == MPI_SUCCESS) blink_pmpi::shim::the().begin();
+  if (code == MPI_SUCCESS) shim::the().begin();
   return code;
 }
 
 int MPI_Comm_free(MPI_Comm* comm) {
-  if (comm != nullptr) blink_pmpi::pending_calls::the().finish(*comm);
-  blink_pmpi::freeing const guard(comm == nullptr ? MPI_COMM_NULL : *comm);
+  if (comm != nullptr) pending_calls::the().finish(*comm);
+  freeing const guard(comm == nullptr ? MPI_COMM_NULL : *comm);
   return PMPI_Comm_free(comm);
 }
 
 int MPI_Comm_disconnect(MPI_Comm* comm) {
-  if (comm != nullptr) blink_pmpi::pending_calls::the().finish(*comm);
-  blink_pmpi::freeing const guard(comm == nullptr ? MPI_COMM_NULL : *comm);
+  if (comm != nullptr) pending_calls::the().finish(*comm);
+  freeing const guard(comm == nullptr ? MPI_COMM_NULL : *comm);
   return PMPI_Comm_disconnect(comm);
 }
 
 int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
-  blink_pmpi::pending_calls::the().finish();
-  int code = PMPI_Comm_set_info(comm, info);
+  pending_calls::the().finish();
+  int const code = PMPI_Comm_set_info(comm, info);
   if (code != MPI_SUCCESS) return code;
-  code = blink_pmpi::shim::the().take_hints(comm, info);
-  if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
-  return code;
+  return reported(comm, shim::the().take_hints(comm, info));
 }
 
 int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* copy) {
-  blink_pmpi::pending_calls::the().finish();
+  pending_calls::the().finish();
   int code = PMPI_Comm_dup_with_info(comm, info, copy);
   if (code != MPI_SUCCESS) return code;
-  code = blink_pmpi::shim::the().take_hints(*copy, info);
-  if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
-  return code;
+  code = shim::the().take_hints(*copy, info);
+  if (code == MPI_SUCCESS) shim::the().begin_early(*copy);
+  return reported(comm, code);
 }
 
 int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {

@@ -5,267 +5,38 @@
 // begins at the first use of its MPI communicator, and ends after the program frees the latter.
 
 #include <blink/collectives/call_records.hpp>
-#include <blink/schedule/default_schedules.hpp>
-#include <blink/schedule/default_tuning.hpp>
-#include <blink/transports/host/process_environment.hpp>
+#include <blink/core/error.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
 #if __has_include(<nlohmann/json.hpp>)  // BLINK_TUNING
 #include <blink/schedule/tuning_file.hpp>
 #endif
 
-#include "eager_room.hpp"
+#include "agreement.hpp"
+#include "attached.hpp"
+#include "call_stack.hpp"
 #include "pending_calls.hpp"
 #include <mpi.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace blink_pmpi {
-
-/// The agreement of the ranks of a communicator at its first use.
-struct agreement {
-  bool is_used = false;        ///< true if any call goes through blink
-  bool shares_memory = false;  ///< true if ranks of one host share memory
-  bool keeps_order = false;    ///< true if reductions combine along the tree of ranks
-  bool has_deadline = false;   ///< true if any rank has one that is not the default
-  std::uint64_t least = 0;     ///< calls of fewer bytes go to the MPI library
-};
-
-/// Returns BLINK_PMPI_LEAST of this rank's environment, in bytes; 0 if unset.
-///
-/// Throws: input_error for a value that does not parse.
-inline std::uint64_t least_bytes_wanted() {
-  char const* const text = std::getenv("BLINK_PMPI_LEAST");
-  if (text == nullptr) return 0;
-  std::string_view const all(text);
-  std::uint64_t result = 0;
-  auto const [end, problem] = std::from_chars(all.data(), all.data() + all.size(), result);
-  if (problem != std::errc() || end != all.data() + all.size()) {
-    throw blink::input_error("BLINK_PMPI_LEAST is '" + std::string(all) +
-                             "', expected a number of bytes");
-  }
-  return result;
-}
-/// True if the user says that all programs of a launch have loaded this library.
-inline bool all_programs_wanted() {
-  return blink::detail::environment_flag("BLINK_PMPI_ALL_PROGRAMS", false);
-}
-/// True if rank 0 reports at the end how many calls took which path.
-inline bool report_wanted() {
-  return blink::detail::environment_flag("BLINK_PMPI_REPORT", false);
-}
-inline bool shared_memory_wanted() {
-  return blink::detail::environment_flag("BLINK_SHARED_MEMORY", true);
-}
-
-/// Returns the options of communicators. MPI's own waits have no end, so waits last a day unless
-/// BLINK_DEADLINE is set. As in MPI libraries, ranks spin if each has a core, and otherwise yield.
-/// A sleep of an early rank would delay all ranks.
-inline blink::communicator_options options_wanted(blink::communicator_options result = {}) {
-  constexpr std::chrono::hours day{24};
-  result.waits.spins = 10000;
-  result.waits.yields = 1 << 30;
-  result.waits.deadline = blink::detail::environment_deadline().value_or(day);
-  return result;
-}
-/// Returns the agreement that this rank's environment requests. A value that does not parse
-/// excludes blink on all ranks.
-inline agreement own_wish() {
-  try {
-    static_cast<void>(options_wanted());
-    static_cast<void>(report_wanted());
-    static_cast<void>(all_programs_wanted());
-    bool const keeps_order = blink::detail::environment_order() == blink::order_promise::ranks;
-    return {true, shared_memory_wanted(), keeps_order,
-            blink::detail::environment_deadline().has_value(), least_bytes_wanted()};
-  } catch (blink::input_error const& problem) {
-    static std::once_flag is_reported;
-    std::call_once(is_reported, [&] { std::fprintf(stderr, "blink: %s\n", problem.what()); });
-    return {};
-  }
-}
-
-/// The wait policy of calls through blink. A call that the program has started waits by returning
-/// to it. A rank that waits in a blocking call lets its started calls go on.
-class started_wait {
- public:
-  using waits = blink::message_wait<blink::mpi_channel>;
-
-  started_wait(waits const& blocking, blink::wait_options const& options,
-               blink::mpi_transport const& transport)
-      : blocking_(blocking), options_(&options), transport_(&transport) {}
-
-  [[nodiscard]] blink::status on_progress() {
-    if (tests_.has_looked()) blocking_.resume();
-    tests_.on_progress();
-    return blocking_.on_progress();
-  }
-  [[nodiscard]] blink::status on_idle() {
-    if (!pending_calls::the().are_active()) return blocking_.on_idle();
-    if (auto* const stack = call_stack::present()) {
-      stack->leave();
-      return after_a_test();
-    }
-    pending_calls::the().try_progress();
-    return blocking_.on_idle();
-  }
-  [[nodiscard]] blink::status on_idle_tests(std::uint64_t nanoseconds) {
-    return blocking_.on_idle_tests(nanoseconds);
-  }
-  void resume() { blocking_.resume(); }
-  [[nodiscard]] static std::uint64_t now() { return waits::now(); }
-
- private:
-  // The time that the program computes between tests counts little. Reading the clock takes as long
-  // as several tests.
-  [[nodiscard]] blink::status after_a_test() {
-    if (++count_ % 16 == 0 && tests_.on_idle(now(), *options_)) {
-      return blocking_.on_idle_tests(tests_.waited());
-    }
-    return transport_->is_aborted() ? blink::status::aborted : blink::status::ok;
-  }
-
-  waits blocking_;
-  blink::wait_options const* options_;
-  blink::mpi_transport const* transport_;
-  blink::detail::idle_tests tests_{};
-  unsigned count_ = 0;
-};
-
-/// A communicator whose calls wait so.
-class shim_communicator : public blink::mpi_communicator {
- public:
-  using blink::mpi_communicator::mpi_communicator;
-  [[nodiscard]] started_wait waits() const {
-    return {blink::mpi_communicator::waits(), options().waits, transport()};
-  }
-};
-
-/// The blink communicator of an MPI communicator, and its prepared schedules by root.
-class attached {
- public:
-  /// own: a duplicate of the program's communicator, which this object frees
-  attached(agreement const& agreed, MPI_Comm own)
-      : agreed_(agreed), own_(own), began_in_started_call_(call_stack::present() != nullptr) {}
-  attached(attached const&) = delete;
-  attached& operator=(attached const&) = delete;
-  ~attached() {
-    me_.reset();
-    if (own_ != MPI_COMM_NULL && blink::mpi_channel::runs()) PMPI_Comm_free(&own_);
-  }
-  void begin(bool shares_memory) {
-    auto options = options_wanted(blink::message_options());
-    options.shares_memory = shares_memory;
-    if (agreed_.keeps_order) options.order = blink::order_promise::ranks;
-    // A rank that is given up ends the job by default. Programs that set a deadline may go on, so
-    // no buffer of theirs is lent then.
-    auto const zero_copy =
-        agreed_.has_deadline ? blink::no_zero_copy : blink::usual_zero_copy_threshold;
-    me_ = std::make_unique<shim_communicator>(own_, options, blink::default_eager_limit, zero_copy);
-    pending_calls::the().spins = me_->options().waits.spins;
-  }
-  /// Leaks the communicator, because other ranks may never end it.
-  void give_up() { static_cast<void>(me_.release()); }
-  /// The duplicate. Started calls make calls of the library on it, because the program may make
-  /// others on its own communicator meanwhile.
-  [[nodiscard]] MPI_Comm own() const { return own_; }
-  /// True if the agreement was part of a started call. Then ranks may differ in how much they know
-  /// when they start the next ones, and all started calls wait in line.
-  [[nodiscard]] bool began_in_started_call() const { return began_in_started_call_; }
-
-  [[nodiscard]] bool is_used() const { return me_ != nullptr; }
-  [[nodiscard]] bool shares_memory() const {
-    return me_ != nullptr && me_->options().shares_memory;
-  }
-  [[nodiscard]] shim_communicator& comm() const { return *me_; }
-  /// True if a call of `bytes` bytes, equal on all ranks, goes through blink.
-  [[nodiscard]] bool takes(std::uint64_t bytes, int root = 0) const {
-    return bytes > 0 && bytes >= agreed_.least && root >= 0 && root < ranks();
-  }
-  /// The same for a reduction. If the order of the ranks was promised, all sizes go through blink.
-  [[nodiscard]] bool takes_reduction(std::uint64_t bytes, int root = 0) const {
-    return takes(bytes, root) || (agreed_.keeps_order && bytes > 0 && root >= 0 && root < ranks());
-  }
-  /// True if a call goes through blink whose number of bytes no rank knows.
-  [[nodiscard]] bool takes_unknown() const { return agreed_.least == 0; }
-  /// The same for blocks to or from one rank. True only for few ranks, because every rank sends its
-  /// data to all others.
-  [[nodiscard]] bool takes_unknown(int root) const {
-    return takes_unknown() && ranks() <= few && root >= 0 && root < ranks();
-  }
-  /// True if it is faster that each rank gathers all `bytes` bytes and uses its part. An eager
-  /// payload takes one step, but blocks of unequal sizes are not sent eagerly.
-  [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
-  [[nodiscard]] int rank() const { return me_->rank(); }
-  [[nodiscard]] int ranks() const { return me_->rank_count(); }
-  /// The room for eager data of blocks whose sizes only sender and receiver know.
-  [[nodiscard]] eager_room& room() { return room_; }
-  [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
-
-  [[nodiscard]] blink::prepared_schedule& prepared(blink::collective kind, int root = 0) {
-    auto& known = plans_[{kind, root}];
-    if (known == nullptr) {
-      // MPI may require the order of the ranks, which a binomial tree does not keep
-      bool const keeps_order = kind == blink::collective::reduce;
-      auto const made = keeps_order ? blink::flat_schedule(ranks(), root)
-                                    : blink::default_schedule(kind, ranks(), root);
-      known = &me_->prepare(made);
-    }
-    return *known;
-  }
-
- private:
-  static constexpr int few = 8;  // ranks that send their data to all others
-
-  agreement agreed_;
-  MPI_Comm own_;
-  bool began_in_started_call_;
-  std::unique_ptr<shim_communicator> me_;
-  std::map<std::pair<blink::collective, int>, blink::prepared_schedule*> plans_;
-  eager_room room_;
-};
-
-/// The MPI calls that blink may serve.
-enum class entry : std::size_t {
-  allgather,
-  allgatherv,
-  allreduce,
-  alltoall,
-  alltoallv,
-  barrier,
-  bcast,
-  gather,
-  gatherv,
-  reduce,
-  reduce_scatter,
-  reduce_scatter_block,
-  scatter,
-  scatterv
-};
-inline constexpr std::array<char const*, 14> entry_names{
-    "Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv",      "Barrier",
-    "Bcast",     "Gather",     "Gatherv",   "Reduce",   "Reduce_scatter", "Reduce_scatter_block",
-    "Scatter",   "Scatterv"};
 
 /// The state of the process, which lives as long as MPI.
 class shim {
@@ -325,7 +96,7 @@ class shim {
         is_started ? PMPI_Comm_idup(comm, &result, &request) : PMPI_Comm_dup(comm, &result);
     PMPI_Comm_set_errhandler(comm, of_user);
     PMPI_Errhandler_free(&of_user);
-    if (code != MPI_SUCCESS || (is_started && !await(request))) return MPI_COMM_NULL;
+    if (code != MPI_SUCCESS || (is_started && await(request) != MPI_SUCCESS)) return MPI_COMM_NULL;
     PMPI_Comm_set_errhandler(result, MPI_ERRORS_RETURN);
     return result;
   }
@@ -351,7 +122,7 @@ class shim {
   void begin() {
     std::call_once(is_begun_, [this] {
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval_, nullptr);
-      blink::mpi_channel::yields = pending_calls::yield;
+      blink::mpi_channel::yields = yield;
       int level = MPI_THREAD_SINGLE;
       PMPI_Query_thread(&level);
       pending_calls::the().has_threads = level == MPI_THREAD_MULTIPLE;
@@ -388,17 +159,20 @@ class shim {
     }
     if (text == "ranks") {
       PMPI_Comm_set_attr(comm, order_keyval_, this);
-    } else if (has_attribute(comm, order_keyval_)) {
+    } else if (attribute(comm, order_keyval_) != nullptr) {
       PMPI_Comm_delete_attr(comm, order_keyval_);
     }
-    return has_attribute(comm, keyval_) ? PMPI_Comm_delete_attr(comm, keyval_) : MPI_SUCCESS;
+    return attribute(comm, keyval_) != nullptr ? PMPI_Comm_delete_attr(comm, keyval_) : MPI_SUCCESS;
   }
 
  private:
-  [[nodiscard]] static bool has_attribute(MPI_Comm comm, int keyval) {
-    void* known = nullptr;
-    int is_known = 0;
-    return PMPI_Comm_get_attr(comm, keyval, &known, &is_known) == MPI_SUCCESS && is_known != 0;
+  /// The value of an attribute; null: none.
+  [[nodiscard]] static void* attribute(MPI_Comm comm, int keyval) {
+    void* value = nullptr;
+    int is_there = 0;
+    return PMPI_Comm_get_attr(comm, keyval, &value, &is_there) == MPI_SUCCESS && is_there != 0
+               ? value
+               : nullptr;
   }
 
   /// The communicator that a thread used last.
@@ -418,11 +192,7 @@ class shim {
 
   /// The agreement of the ranks of a communicator; null: none yet.
   [[nodiscard]] attached* agreed(MPI_Comm comm) const {
-    void* known = nullptr;
-    int is_known = 0;
-    bool const is_there =
-        PMPI_Comm_get_attr(comm, keyval_, &known, &is_known) == MPI_SUCCESS && is_known != 0;
-    return is_there ? static_cast<attached*>(known) : nullptr;
+    return static_cast<attached*>(attribute(comm, keyval_));
   }
   std::optional<attached*> look_up(MPI_Comm comm) {
     if (is_over_ || !blink::mpi_channel::runs())
@@ -475,7 +245,7 @@ class shim {
   attached* attach(MPI_Comm comm) {
     auto const wish = own_wish();
     bool const shares = wish.shares_memory && shared_ < most_shared;
-    bool const keeps_order = wish.keeps_order || has_attribute(comm, order_keyval_);
+    bool const keeps_order = wish.keeps_order || attribute(comm, order_keyval_) != nullptr;
     std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U,
                                   keeps_order ? 1U : 0U, wish.has_deadline ? 1U : 0U};
     std::uint64_t most[std::size(mine)] = {1};
@@ -502,21 +272,11 @@ class shim {
     std::lock_guard const lock(mutex_);
     return living_.emplace_back(std::move(here)).get();
   }
-  /// Returns when a request of the library is complete. Returns false if the library fails.
-  static bool await(MPI_Request request) {
-    int is_done = 0;
-    int code = MPI_SUCCESS;
-    while (code = PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE),
-           code == MPI_SUCCESS && is_done == 0) {
-      pending_calls::yield();
-    }
-    return code == MPI_SUCCESS;
-  }
   /// Gets the largest of each number over all ranks. Returns false if the library fails.
   static bool find_most(void const* mine, void* most, int count, MPI_Datatype type, MPI_Comm comm) {
     MPI_Request request = MPI_REQUEST_NULL;
     return PMPI_Iallreduce(mine, most, count, type, MPI_MAX, comm, &request) == MPI_SUCCESS &&
-           await(request);
+           await(request) == MPI_SUCCESS;
   }
   /// Begins on all ranks, or on none. The library may have no more communicators, or the system no
   /// memory; that is no error of the program.
@@ -636,36 +396,6 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   while (loaded.end_what_can_end(), loaded.is_any_leaving_) std::this_thread::yield();
   pending_calls::the().end();
   return MPI_SUCCESS;
-}
-
-/// Returns an error code of that class whose MPI_Error_string is the text. Under MPICH the class is
-/// one of blink's own, because it has no texts for codes of predefined classes.
-///
-/// A process makes few codes, because MPI keeps them. Further texts share one code.
-inline int code_of_error(int error_class, std::string text) {
-  constexpr std::size_t most = 100;
-  static std::mutex mutex;
-  static std::map<std::pair<int, std::string>, int> codes;
-  std::lock_guard const lock(mutex);
-#if defined(MPICH_VERSION)
-  static int const own_class = [error_class] {
-    int result = MPI_SUCCESS;
-    if (PMPI_Add_error_class(&result) != MPI_SUCCESS) return error_class;
-    PMPI_Add_error_string(result, "blink: a call failed");
-    return result;
-  }();
-  error_class = own_class;
-#endif
-  text = "blink: " + text;
-  if (text.size() >= MPI_MAX_ERROR_STRING) text.resize(MPI_MAX_ERROR_STRING - 1);
-  if (codes.size() >= most) text = "blink: an error that standard error has";
-  auto const [known, is_new] = codes.try_emplace({error_class, text}, error_class);
-  int fresh = 0;
-  if (is_new && PMPI_Add_error_code(error_class, &fresh) == MPI_SUCCESS &&
-      PMPI_Add_error_string(fresh, text.c_str()) == MPI_SUCCESS) {
-    known->second = fresh;
-  }
-  return known->second;
 }
 
 }  // namespace blink_pmpi

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// MPI's collectives that copy equal blocks, through blink: see `collective_of_mpi`.
+// MPI's collectives that copy equal blocks, through blink: see serving.hpp.
 
 #include <blink/collectives.hpp>
 
-#include "communicators.hpp"
+#include "attached.hpp"
+#include "library_functions.hpp"
 #include "user_data.hpp"
 #include <mpi.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 
 namespace blink_pmpi {
 
@@ -22,6 +24,21 @@ inline std::byte const* read_only(std::byte* bytes) {
 inline std::uint64_t copied_bytes(int count, MPI_Datatype type) {
   auto const bytes = bytes_of(count, type);
   return can_be_packed(bytes) ? bytes : 0;
+}
+
+/// True if this process is the rank of the communicator.
+inline bool is_rank(int rank, MPI_Comm comm) {
+  int own = -1;
+  PMPI_Comm_rank(comm, &own);
+  return own == rank;
+}
+/// Calls `run(bytes)` with the contiguous bytes of an input.
+template <class Run>
+void with_packed(void const* input, std::uint64_t count, MPI_Datatype type, MPI_Comm comm,
+                 Run const& run) {
+  row_of_bytes from(input, count, type, comm);
+  from.pack();
+  run(from.data());
 }
 
 struct bcast_call {
@@ -48,15 +65,8 @@ struct bcast_call {
     keep(type);
   }
 
-  [[nodiscard]] int by_library() const { return PMPI_Bcast(buffer, count, type, root, comm); }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Ibcast(buffer, count, type, root, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Bcast_init(buffer, count, type, root, comm, info, request);
-  }
-#endif
+  [[nodiscard]] auto arguments() const { return std::tuple(buffer, count, type, root, comm); }
+  static constexpr library_functions library{PMPI_Bcast, PMPI_Ibcast, BLINK_PMPI_INIT(Bcast)};
 };
 
 struct allgather_call {
@@ -83,9 +93,7 @@ struct allgather_call {
       to.pack();
       run(to.data() + static_cast<std::uint64_t>(here.rank()) * bytes);
     } else {
-      row_of_bytes from(input, static_cast<std::uint64_t>(input_count), input_type, comm);
-      from.pack();
-      run(from.data());
+      with_packed(input, static_cast<std::uint64_t>(input_count), input_type, comm, run);
     }
     to.unpack();
     return true;
@@ -96,19 +104,11 @@ struct allgather_call {
     keep(output_type);
   }
 
-  [[nodiscard]] int by_library() const {
-    return PMPI_Allgather(input, input_count, input_type, output, output_count, output_type, comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, input_count, input_type, output, output_count, output_type, comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Iallgather(input, input_count, input_type, output, output_count, output_type, comm,
-                           request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Allgather_init(input, input_count, input_type, output, output_count, output_type,
-                               comm, info, request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Allgather, PMPI_Iallgather,
+                                             BLINK_PMPI_INIT(Allgather)};
 };
 
 struct gather_call {
@@ -145,35 +145,22 @@ struct gather_call {
       to.pack();
       run(all + static_cast<std::uint64_t>(root) * bytes);
     } else {
-      row_of_bytes from(input, static_cast<std::uint64_t>(input_count), input_type, comm);
-      from.pack();
-      run(from.data());
+      with_packed(input, static_cast<std::uint64_t>(input_count), input_type, comm, run);
     }
     if (is_root) to.unpack();
     return true;
   }
   template <class Keep>
   void for_each_type(Keep const& keep) {
-    int rank = 0;
-    PMPI_Comm_rank(comm, &rank);
     if (input != MPI_IN_PLACE) keep(input_type);
-    if (rank == root) keep(output_type);
+    if (is_rank(root, comm)) keep(output_type);
   }
 
-  [[nodiscard]] int by_library() const {
-    return PMPI_Gather(input, input_count, input_type, output, output_count, output_type, root,
-                       comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, input_count, input_type, output, output_count, output_type, root,
+                      comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Igather(input, input_count, input_type, output, output_count, output_type, root,
-                        comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Gather_init(input, input_count, input_type, output, output_count, output_type, root,
-                            comm, info, request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Gather, PMPI_Igather, BLINK_PMPI_INIT(Gather)};
 };
 
 struct scatter_call {
@@ -218,26 +205,15 @@ struct scatter_call {
   }
   template <class Keep>
   void for_each_type(Keep const& keep) {
-    int rank = 0;
-    PMPI_Comm_rank(comm, &rank);
-    if (rank == root) keep(input_type);
+    if (is_rank(root, comm)) keep(input_type);
     if (output != MPI_IN_PLACE) keep(output_type);
   }
 
-  [[nodiscard]] int by_library() const {
-    return PMPI_Scatter(input, input_count, input_type, output, output_count, output_type, root,
-                        comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, input_count, input_type, output, output_count, output_type, root,
+                      comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Iscatter(input, input_count, input_type, output, output_count, output_type, root,
-                         comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Scatter_init(input, input_count, input_type, output, output_count, output_type,
-                             root, comm, info, request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Scatter, PMPI_Iscatter, BLINK_PMPI_INIT(Scatter)};
 };
 
 struct alltoall_call {
@@ -264,9 +240,7 @@ struct alltoall_call {
       to.pack();
       run(to.data());
     } else {
-      row_of_bytes from(input, static_cast<std::uint64_t>(input_count) * ranks, input_type, comm);
-      from.pack();
-      run(from.data());
+      with_packed(input, static_cast<std::uint64_t>(input_count) * ranks, input_type, comm, run);
     }
     to.unpack();
     return true;
@@ -277,19 +251,11 @@ struct alltoall_call {
     keep(output_type);
   }
 
-  [[nodiscard]] int by_library() const {
-    return PMPI_Alltoall(input, input_count, input_type, output, output_count, output_type, comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, input_count, input_type, output, output_count, output_type, comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Ialltoall(input, input_count, input_type, output, output_count, output_type, comm,
-                          request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Alltoall_init(input, input_count, input_type, output, output_count, output_type,
-                              comm, info, request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Alltoall, PMPI_Ialltoall,
+                                             BLINK_PMPI_INIT(Alltoall)};
 };
 
 }  // namespace blink_pmpi

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// MPI's collectives that reduce, or only wait, through blink: see `collective_of_mpi`.
+// MPI's collectives that reduce, or only wait, through blink: see serving.hpp.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
 
-#include "communicators.hpp"
+#include "attached.hpp"
+#include "library_functions.hpp"
 #include "reductions.hpp"
 #include <mpi.h>
 
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 #include <vector>
 
 namespace blink_pmpi {
@@ -115,20 +117,9 @@ struct allreduce_call {
                         all_reducing(here));
     return true;
   }
-  template <class Keep>
-  void for_each_type(Keep const&) const {}  // reductions take types of the library only
-
-  [[nodiscard]] int by_library() const {
-    return PMPI_Allreduce(input, output, count, type, op, comm);
-  }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Iallreduce(input, output, count, type, op, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Allreduce_init(input, output, count, type, op, comm, info, request);
-  }
-#endif
+  [[nodiscard]] auto arguments() const { return std::tuple(input, output, count, type, op, comm); }
+  static constexpr library_functions library{PMPI_Allreduce, PMPI_Iallreduce,
+                                             BLINK_PMPI_INIT(Allreduce)};
 };
 
 struct reduce_call {
@@ -153,20 +144,10 @@ struct reduce_call {
                         here.rank() == root ? output : nullptr, count, type, op, reducing);
     return true;
   }
-  template <class Keep>
-  void for_each_type(Keep const&) const {}  // reductions take types of the library only
-
-  [[nodiscard]] int by_library() const {
-    return PMPI_Reduce(input, output, count, type, op, root, comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, output, count, type, op, root, comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Ireduce(input, output, count, type, op, root, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Reduce_init(input, output, count, type, op, root, comm, info, request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Reduce, PMPI_Ireduce, BLINK_PMPI_INIT(Reduce)};
 };
 
 struct reduce_scatter_block_call {
@@ -187,20 +168,9 @@ struct reduce_scatter_block_call {
     code = reduce_and_scatter(here, input, output, counts, type, op);
     return true;
   }
-  template <class Keep>
-  void for_each_type(Keep const&) const {}  // reductions take types of the library only
-
-  [[nodiscard]] int by_library() const {
-    return PMPI_Reduce_scatter_block(input, output, count, type, op, comm);
-  }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Ireduce_scatter_block(input, output, count, type, op, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Reduce_scatter_block_init(input, output, count, type, op, comm, info, request);
-  }
-#endif
+  [[nodiscard]] auto arguments() const { return std::tuple(input, output, count, type, op, comm); }
+  static constexpr library_functions library{PMPI_Reduce_scatter_block, PMPI_Ireduce_scatter_block,
+                                             BLINK_PMPI_INIT(Reduce_scatter_block)};
 };
 
 struct reduce_scatter_call {
@@ -226,20 +196,9 @@ struct reduce_scatter_call {
     code = reduce_and_scatter(here, input, output, sizes, type, op);
     return true;
   }
-  template <class Keep>
-  void for_each_type(Keep const&) const {}  // reductions take types of the library only
-
-  [[nodiscard]] int by_library() const {
-    return PMPI_Reduce_scatter(input, output, counts, type, op, comm);
-  }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Ireduce_scatter(input, output, counts, type, op, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Reduce_scatter_init(input, output, counts, type, op, comm, info, request);
-  }
-#endif
+  [[nodiscard]] auto arguments() const { return std::tuple(input, output, counts, type, op, comm); }
+  static constexpr library_functions library{PMPI_Reduce_scatter, PMPI_Ireduce_scatter,
+                                             BLINK_PMPI_INIT(Reduce_scatter)};
 };
 
 struct barrier_call {
@@ -252,16 +211,8 @@ struct barrier_call {
     blink::barrier(here.comm(), tree);
     return true;
   }
-  template <class Keep>
-  void for_each_type(Keep const&) const {}
-
-  [[nodiscard]] int by_library() const { return PMPI_Barrier(comm); }
-  int start_by_library(MPI_Request* request) const { return PMPI_Ibarrier(comm, request); }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Barrier_init(comm, info, request);
-  }
-#endif
+  [[nodiscard]] auto arguments() const { return std::tuple(comm); }
+  static constexpr library_functions library{PMPI_Barrier, PMPI_Ibarrier, BLINK_PMPI_INIT(Barrier)};
 };
 
 }  // namespace blink_pmpi

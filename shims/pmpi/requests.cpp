@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that complete requests or wait for other ranks, while collectives are under way that the
-// program has started: see pending_calls.hpp. Each call gives the started ones time. If there are
-// none it goes straight to the library.
+// Calls that complete requests, those of blink and of the library: see pending_calls.hpp. If the
+// program holds none of blink, they go straight to the library.
 
 #include "pending_calls.hpp"
 #include "serving.hpp"
+#include "waiting.hpp"
 #include <mpi.h>
 
 #include <algorithm>
@@ -14,22 +14,17 @@
 
 namespace {
 
+using blink_pmpi::are_active;
 using blink_pmpi::inside;
 using blink_pmpi::pending_call;
-using blink_pmpi::pending_calls;
+using blink_pmpi::started;
+using blink_pmpi::wait_for_library;
+using blink_pmpi::wait_until;
 
-pending_calls& started() {
-  return pending_calls::the();
-}
 /// True if the program holds requests of blink.
 bool are_held() {
   return started().are_held() && !inside::is_inside();
 }
-/// True if started calls must move while a call waits.
-bool are_active() {
-  return started().are_active() && !inside::is_inside();
-}
-
 /// Sets a status as that of a call that receives nothing.
 void set_empty(MPI_Status* status) {
   MPI_Request none = MPI_REQUEST_NULL;
@@ -149,49 +144,6 @@ class mixed_requests {
   std::vector<MPI_Request> theirs_;
 };
 
-/// Moves the started calls until `test(is_done)` sets `is_done` or fails. Returns its code.
-template <class Test>
-int wait_until(Test const& test) {
-  int is_done = 0;
-  int code = MPI_SUCCESS;
-  started().progress_until([&] {
-    code = test(&is_done);
-    return is_done != 0 || code != MPI_SUCCESS;
-  });
-  return code;
-}
-/// Completes a request of the library while started calls go on.
-int wait_for_library(int code, MPI_Request* request, MPI_Status* status) {
-  if (code != MPI_SUCCESS) return code;
-  return wait_until([&](int* is_done) { return PMPI_Test(request, is_done, status); });
-}
-
-/// Returns the code of a call that has made a communicator.
-int with_early_begin(int code, MPI_Comm const* fresh) {
-  if (code == MPI_SUCCESS) blink_pmpi::shim::the().begin_early(*fresh);
-  return code;
-}
-
-template <class Data>
-struct message {
-  Data data;
-  int count;
-  MPI_Datatype type;
-  int peer;
-  int tag;
-};
-int send_and_receive(message<void const*> const& out, message<void*> const& in, MPI_Comm comm,
-                     MPI_Status* status) {
-  MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL;
-  int code = PMPI_Irecv(in.data, in.count, in.type, in.peer, in.tag, comm, &receive);
-  if (code != MPI_SUCCESS) return code;
-  code = PMPI_Isend(out.data, out.count, out.type, out.peer, out.tag, comm, &send);
-  if (code != MPI_SUCCESS) return code;
-  int const sent = wait_for_library(MPI_SUCCESS, &send, MPI_STATUS_IGNORE);
-  int const received = wait_for_library(MPI_SUCCESS, &receive, status);
-  return received != MPI_SUCCESS ? received : sent;
-}
-
 }  // namespace
 
 extern "C" {
@@ -302,144 +254,6 @@ int MPI_Op_free(MPI_Op* op) {
   if (!are_active() || op == nullptr || !started().free_later(*op)) return PMPI_Op_free(op);
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;
-}
-
-int MPI_Send(void const* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  if (!are_active()) return PMPI_Send(data, count, type, peer, tag, comm);
-  inside const guard;
-  MPI_Request request = MPI_REQUEST_NULL;
-  return wait_for_library(PMPI_Isend(data, count, type, peer, tag, comm, &request), &request,
-                          MPI_STATUS_IGNORE);
-}
-int MPI_Ssend(void const* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  if (!are_active()) return PMPI_Ssend(data, count, type, peer, tag, comm);
-  inside const guard;
-  MPI_Request request = MPI_REQUEST_NULL;
-  return wait_for_library(PMPI_Issend(data, count, type, peer, tag, comm, &request), &request,
-                          MPI_STATUS_IGNORE);
-}
-int MPI_Rsend(void const* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  if (!are_active()) return PMPI_Rsend(data, count, type, peer, tag, comm);
-  inside const guard;
-  MPI_Request request = MPI_REQUEST_NULL;
-  return wait_for_library(PMPI_Irsend(data, count, type, peer, tag, comm, &request), &request,
-                          MPI_STATUS_IGNORE);
-}
-int MPI_Recv(void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
-             MPI_Status* status) {
-  if (!are_active()) return PMPI_Recv(data, count, type, peer, tag, comm, status);
-  inside const guard;
-  MPI_Request request = MPI_REQUEST_NULL;
-  return wait_for_library(PMPI_Irecv(data, count, type, peer, tag, comm, &request), &request,
-                          status);
-}
-int MPI_Sendrecv(void const* out, int out_count, MPI_Datatype out_type, int to, int out_tag,
-                 void* in, int in_count, MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm,
-                 MPI_Status* status) {
-  if (!are_active()) {
-    return PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag,
-                         comm, status);
-  }
-  inside const guard;
-  return send_and_receive({out, out_count, out_type, to, out_tag},
-                          {in, in_count, in_type, from, in_tag}, comm, status);
-}
-int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int out_tag, int from,
-                         int in_tag, MPI_Comm comm, MPI_Status* status) {
-  if (!are_active()) {
-    return PMPI_Sendrecv_replace(data, count, type, to, out_tag, from, in_tag, comm, status);
-  }
-  inside const guard;
-  int size = 0, bytes = 0;
-  int code = PMPI_Pack_size(count, type, comm, &size);
-  std::vector<char> copy(static_cast<std::size_t>(size));
-  if (code == MPI_SUCCESS) code = PMPI_Pack(data, count, type, copy.data(), size, &bytes, comm);
-  if (code != MPI_SUCCESS) return code;
-  return send_and_receive({copy.data(), bytes, MPI_PACKED, to, out_tag},
-                          {data, count, type, from, in_tag}, comm, status);
-}
-int MPI_Probe(int peer, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!are_active()) return PMPI_Probe(peer, tag, comm, status);
-  inside const guard;
-  return wait_until([&](int* is_there) { return PMPI_Iprobe(peer, tag, comm, is_there, status); });
-}
-int MPI_Mprobe(int peer, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!are_active()) return PMPI_Mprobe(peer, tag, comm, message, status);
-  inside const guard;
-  return wait_until(
-      [&](int* is_there) { return PMPI_Improbe(peer, tag, comm, is_there, message, status); });
-}
-int MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message, MPI_Status* status) {
-  if (!are_active()) return PMPI_Mrecv(data, count, type, message, status);
-  inside const guard;
-  MPI_Request request = MPI_REQUEST_NULL;
-  return wait_for_library(PMPI_Imrecv(data, count, type, message, &request), &request, status);
-}
-int MPI_Iprobe(int peer, int tag, MPI_Comm comm, int* is_there, MPI_Status* status) {
-  if (are_active()) {
-    inside const guard;
-    started().progress();
-  }
-  return PMPI_Iprobe(peer, tag, comm, is_there, status);
-}
-
-// All ranks of a communicator wait in these calls, and nothing else moves then.
-int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* copy) {
-  started().finish();
-  return with_early_begin(PMPI_Comm_dup(comm, copy), copy);
-}
-int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {
-  started().finish();
-  return with_early_begin(PMPI_Comm_split(comm, color, key, part), part);
-}
-int MPI_Comm_split_type(MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Comm* part) {
-  started().finish();
-  return with_early_begin(PMPI_Comm_split_type(comm, kind, key, info, part), part);
-}
-int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* part) {
-  started().finish();
-  return with_early_begin(PMPI_Comm_create(comm, group, part), part);
-}
-int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* part) {
-  started().finish();
-  return with_early_begin(PMPI_Comm_create_group(comm, group, tag, part), part);
-}
-int MPI_Cart_create(MPI_Comm comm, int count, int const sizes[], int const are_periodic[],
-                    int may_reorder, MPI_Comm* grid) {
-  started().finish();
-  return with_early_begin(PMPI_Cart_create(comm, count, sizes, are_periodic, may_reorder, grid),
-                          grid);
-}
-int MPI_Cart_sub(MPI_Comm comm, int const stay[], MPI_Comm* part) {
-  started().finish();
-  return with_early_begin(PMPI_Cart_sub(comm, stay, part), part);
-}
-int MPI_Intercomm_create(MPI_Comm comm, int leader, MPI_Comm both, int other, int tag,
-                         MPI_Comm* result) {
-  started().finish();
-  return PMPI_Intercomm_create(comm, leader, both, other, tag, result);
-}
-int MPI_Intercomm_merge(MPI_Comm comm, int is_high, MPI_Comm* all) {
-  started().finish();
-  return with_early_begin(PMPI_Intercomm_merge(comm, is_high, all), all);
-}
-
-int MPI_Scan(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
-             MPI_Comm comm) {
-  started().finish();
-  return PMPI_Scan(input, output, count, type, op, comm);
-}
-int MPI_Exscan(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
-               MPI_Comm comm) {
-  started().finish();
-  return PMPI_Exscan(input, output, count, type, op, comm);
-}
-int MPI_Alltoallw(void const* input, int const input_counts[], int const input_places[],
-                  MPI_Datatype const input_types[], void* output, int const output_counts[],
-                  int const output_places[], MPI_Datatype const output_types[], MPI_Comm comm) {
-  started().finish();
-  return PMPI_Alltoallw(input, input_counts, input_places, input_types, output, output_counts,
-                        output_places, output_types, comm);
 }
 
 }  // extern "C"

@@ -2,40 +2,52 @@
 #pragma once
 
 // The three ways in which a program makes a collective call: it waits for its end, it starts it, or
-// it makes a persistent one. The calls themselves are in reducing_calls.hpp and copying_calls.hpp.
+// it makes a persistent one. The calls themselves are in
+// reducing_calls.hpp, copying_calls.hpp and unequal_calls.hpp.
 
 #include <blink/core/error.hpp>
 
 #include "communicators.hpp"
+#include "error_codes.hpp"
 #include "fortran.hpp"
+#include "library_functions.hpp"
 #include "pending_calls.hpp"
 #include <mpi.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <tuple>
 
 namespace blink_pmpi {
 
-/// A collective call of MPI with its arguments.
+/// A collective call of MPI with its arguments. It can be copied byte by byte.
 ///
 /// - `name` is the call, for reports.
 /// - `is_taken(here)` is true if blink serves it. Equal on all ranks.
 /// - `run(here, code)` serves it. Returns false on all ranks if the arguments of one have errors
 ///   that the MPI library must report.
-/// - `by_library()`, `start_by_library(request)` and `make_by_library(info, request)` pass it to
-///   the MPI library.
-/// - `for_each_type(keep)` calls `keep(type)` for each datatype that this rank uses.
+/// - `library` are the MPI library's functions, which take `arguments()`.
+/// - `for_each_type(keep)`, if there, calls `keep(type)` for each datatype of the program.
 template <class C>
-concept collective_of_mpi =
-    requires(C const& call, attached& here, int& code, MPI_Request* request) {
-      { C::name } -> std::convertible_to<entry>;
-      { call.comm } -> std::convertible_to<MPI_Comm>;
-      { call.is_taken(here) } -> std::same_as<bool>;
-      { call.run(here, code) } -> std::same_as<bool>;
-      { call.by_library() } -> std::same_as<int>;
-      { call.start_by_library(request) } -> std::same_as<int>;
-    };
+concept collective_of_mpi = requires(C const& call, attached& here, int& code) {
+  { C::name } -> std::convertible_to<entry>;
+  { call.comm } -> std::convertible_to<MPI_Comm>;
+  { call.is_taken(here) } -> std::same_as<bool>;
+  { call.run(here, code) } -> std::same_as<bool>;
+  { std::apply(C::library.call, call.arguments()) } -> std::same_as<int>;
+};
+
+template <collective_of_mpi Call>
+int by_library(Call const& call) {
+  return std::apply(Call::library.call, call.arguments());
+}
+template <collective_of_mpi Call>
+int start_by_library(Call const& call, MPI_Request* request) {
+  return std::apply([&](auto... all) { return Call::library.start(all..., request); },
+                    call.arguments());
+}
 
 /// Runs `work()`, which returns an error code of MPI. Turns exceptions into such codes.
 template <class Work>
@@ -63,7 +75,7 @@ inline bool is_for_library(MPI_Comm comm) {
 /// Serves a call whose end the program waits for.
 template <collective_of_mpi Call>
 int serve(Call const& call) {
-  if (is_for_library(call.comm)) return call.by_library();
+  if (is_for_library(call.comm)) return by_library(call);
   auto& started = pending_calls::the();
   started.finish(call.comm);  // they come first, on all ranks
   {
@@ -79,7 +91,7 @@ int serve(Call const& call) {
     if (is_served) return reported(call.comm, code);
   }
   started.finish();  // they do not move while the library waits
-  return call.by_library();
+  return by_library(call);
 }
 
 /// See `pending_call`. Runs on a stack of its own.
@@ -98,12 +110,8 @@ int run_started(Call const& call, bool is_taken) {
     MPI_Request request = MPI_REQUEST_NULL;
     Call other = call;
     other.comm = shim::the().duplicate_of(call.comm);
-    code = other.start_by_library(&request);
-    for (int is_done = 0; code == MPI_SUCCESS; pending_calls::yield()) {
-      code = PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-      if (is_done != 0) break;
-    }
-    return code;
+    code = start_by_library(other, &request);
+    return code == MPI_SUCCESS ? await(request) : code;
   });
 }
 
@@ -125,13 +133,13 @@ bool is_started_here(Call const& call, bool& is_taken) {
 template <collective_of_mpi Call>
 int start(Call const& call, MPI_Request* request) {
   if (is_for_library(call.comm) || request == nullptr || !sees_fortran()) {
-    return call.start_by_library(request);
+    return start_by_library(call, request);
   }
   inside const guard;
   bool is_taken = false;
   if (!is_started_here(call, is_taken)) {
     shim::the().count(Call::name, false);
-    return call.start_by_library(request);
+    return start_by_library(call, request);
   }
   auto& made = pending_calls::the().make(call);
   *request = made.handle();
@@ -143,8 +151,12 @@ int start(Call const& call, MPI_Request* request) {
 /// Makes a persistent call. All ranks do so together.
 template <collective_of_mpi Call>
 int make(Call const& call, MPI_Info info, MPI_Request* request) {
+  auto const make_by_library = [&] {
+    return std::apply([&](auto... all) { return Call::library.make(all..., info, request); },
+                      call.arguments());
+  };
   if (is_for_library(call.comm) || request == nullptr || !sees_fortran()) {
-    return call.make_by_library(info, request);
+    return make_by_library();
   }
   pending_calls::the().finish(call.comm);
   {
@@ -161,7 +173,7 @@ int make(Call const& call, MPI_Info info, MPI_Request* request) {
       if (own.comm != MPI_COMM_NULL) PMPI_Comm_free(&own.comm);
     }
   }
-  return call.make_by_library(info, request);
+  return make_by_library();
 }
 #endif
 

@@ -7,28 +7,7 @@
 #include "unequal_calls.hpp"
 #include <mpi.h>
 
-namespace {
-
-using blink_pmpi::allgather_call;
-using blink_pmpi::allgatherv_call;
-using blink_pmpi::allreduce_call;
-using blink_pmpi::alltoall_call;
-using blink_pmpi::alltoallv_call;
-using blink_pmpi::barrier_call;
-using blink_pmpi::bcast_call;
-using blink_pmpi::gather_call;
-using blink_pmpi::gatherv_call;
-using blink_pmpi::reduce_call;
-using blink_pmpi::reduce_scatter_block_call;
-using blink_pmpi::reduce_scatter_call;
-using blink_pmpi::scatter_call;
-using blink_pmpi::scatterv_call;
-using blink_pmpi::start;
-#if MPI_VERSION >= 4
-using blink_pmpi::make;
-#endif
-
-}  // namespace
+using namespace blink_pmpi;
 
 extern "C" {
 

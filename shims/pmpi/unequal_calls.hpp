@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// MPI's collectives that copy blocks of any sizes, through blink: see `collective_of_mpi`.
+// MPI's collectives that copy blocks of any sizes, through blink: see serving.hpp.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/schedule/block.hpp>
 
-#include "communicators.hpp"
+#include "attached.hpp"
 #include "copying_calls.hpp"
+#include "library_functions.hpp"
 #include "unequal_blocks.hpp"
 #include "user_data.hpp"
 #include <mpi.h>
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 #include <vector>
 
 namespace blink_pmpi {
@@ -79,9 +81,7 @@ struct allgatherv_call {
       to.pack(static_cast<std::size_t>(here.rank()));
       run(to.of(here.rank()));
     } else {
-      row_of_bytes from(input, static_cast<std::uint64_t>(input_count), input_type, comm);
-      from.pack();
-      run(from.data());
+      with_packed(input, static_cast<std::uint64_t>(input_count), input_type, comm, run);
     }
     to.unpack();
     return true;
@@ -92,20 +92,12 @@ struct allgatherv_call {
     keep(output_type);
   }
 
-  [[nodiscard]] int by_library() const {
-    return PMPI_Allgatherv(input, input_count, input_type, output, counts, displacements,
-                           output_type, comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, input_count, input_type, output, counts, displacements, output_type,
+                      comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Iallgatherv(input, input_count, input_type, output, counts, displacements,
-                            output_type, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Allgatherv_init(input, input_count, input_type, output, counts, displacements,
-                                output_type, comm, info, request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Allgatherv, PMPI_Iallgatherv,
+                                             BLINK_PMPI_INIT(Allgatherv)};
 };
 
 struct alltoallv_call {
@@ -148,21 +140,12 @@ struct alltoallv_call {
     keep(output_type);
   }
 
-  [[nodiscard]] int by_library() const {
-    return PMPI_Alltoallv(input, input_counts, input_displacements, input_type, output,
-                          output_counts, output_displacements, output_type, comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, input_counts, input_displacements, input_type, output, output_counts,
+                      output_displacements, output_type, comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Ialltoallv(input, input_counts, input_displacements, input_type, output,
-                           output_counts, output_displacements, output_type, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Alltoallv_init(input, input_counts, input_displacements, input_type, output,
-                               output_counts, output_displacements, output_type, comm, info,
-                               request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Alltoallv, PMPI_Ialltoallv,
+                                             BLINK_PMPI_INIT(Alltoallv)};
 };
 
 struct gatherv_call {
@@ -206,26 +189,15 @@ struct gatherv_call {
   }
   template <class Keep>
   void for_each_type(Keep const& keep) {
-    int rank = 0;
-    PMPI_Comm_rank(comm, &rank);
     if (input != MPI_IN_PLACE) keep(input_type);
-    if (rank == root) keep(output_type);
+    if (is_rank(root, comm)) keep(output_type);
   }
 
-  [[nodiscard]] int by_library() const {
-    return PMPI_Gatherv(input, input_count, input_type, output, counts, displacements, output_type,
-                        root, comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, input_count, input_type, output, counts, displacements, output_type,
+                      root, comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Igatherv(input, input_count, input_type, output, counts, displacements, output_type,
-                         root, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Gatherv_init(input, input_count, input_type, output, counts, displacements,
-                             output_type, root, comm, info, request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Gatherv, PMPI_Igatherv, BLINK_PMPI_INIT(Gatherv)};
 };
 
 struct scatterv_call {
@@ -270,26 +242,16 @@ struct scatterv_call {
   }
   template <class Keep>
   void for_each_type(Keep const& keep) {
-    int rank = 0;
-    PMPI_Comm_rank(comm, &rank);
-    if (rank == root) keep(input_type);
+    if (is_rank(root, comm)) keep(input_type);
     if (output != MPI_IN_PLACE) keep(output_type);
   }
 
-  [[nodiscard]] int by_library() const {
-    return PMPI_Scatterv(input, counts, displacements, input_type, output, output_count,
-                         output_type, root, comm);
+  [[nodiscard]] auto arguments() const {
+    return std::tuple(input, counts, displacements, input_type, output, output_count, output_type,
+                      root, comm);
   }
-  int start_by_library(MPI_Request* request) const {
-    return PMPI_Iscatterv(input, counts, displacements, input_type, output, output_count,
-                          output_type, root, comm, request);
-  }
-#if MPI_VERSION >= 4
-  int make_by_library(MPI_Info info, MPI_Request* request) const {
-    return PMPI_Scatterv_init(input, counts, displacements, input_type, output, output_count,
-                              output_type, root, comm, info, request);
-  }
-#endif
+  static constexpr library_functions library{PMPI_Scatterv, PMPI_Iscatterv,
+                                             BLINK_PMPI_INIT(Scatterv)};
 };
 
 }  // namespace blink_pmpi
