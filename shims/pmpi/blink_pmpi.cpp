@@ -51,13 +51,13 @@ int MPI_Init_thread(int* count, char*** texts, int wanted, int* level) {
 }
 
 int MPI_Comm_free(MPI_Comm* comm) {
-  if (comm != nullptr) pending_calls::the().finish(*comm);
+  if (comm != nullptr) pending_calls::the().finish_for_good(*comm);
   freeing const guard(comm == nullptr ? MPI_COMM_NULL : *comm);
   return PMPI_Comm_free(comm);
 }
 
 int MPI_Comm_disconnect(MPI_Comm* comm) {
-  if (comm != nullptr) pending_calls::the().finish(*comm);
+  if (comm != nullptr) pending_calls::the().finish_for_good(*comm);
   freeing const guard(comm == nullptr ? MPI_COMM_NULL : *comm);
   return PMPI_Comm_disconnect(comm);
 }

@@ -41,19 +41,20 @@ class pending_call {
   [[nodiscard]] MPI_Request handle() const { return handle_; }
   /// The communicator on which it runs.
   [[nodiscard]] MPI_Comm comm() const { return comm_; }
-  /// The program's communicator, to which errors are reported.
-  [[nodiscard]] MPI_Comm named() const { return is_persistent() ? named_ : comm_; }
+  /// The program's communicator, to which errors are reported; MPI_COMM_WORLD once it is freed.
+  [[nodiscard]] MPI_Comm named() const { return named_; }
   /// True if it can be started again. Then it has a communicator of its own.
-  [[nodiscard]] bool is_persistent() const { return named_ != MPI_COMM_NULL; }
+  [[nodiscard]] bool is_persistent() const { return is_persistent_; }
 
   /// Keeps a copy of the call, and of datatypes of the program, which may free them.
   ///
-  /// named: see `named` of a persistent call; null for others
+  /// named: the program's communicator, if the call is persistent; else null
   template <class Call>
   void keep(Call call, MPI_Comm named) {
     static_assert(std::is_trivially_copyable_v<Call> && sizeof(Call) <= sizeof(arguments_));
     comm_ = call.comm;
-    named_ = named;
+    is_persistent_ = named != MPI_COMM_NULL;
+    named_ = is_persistent_ ? named : comm_;
     auto const keep = [this](MPI_Datatype& type) { keep_type(type); };
     if constexpr (requires { call.for_each_type(keep); }) call.for_each_type(keep);
     ::new (arguments_.data()) Call(call);
@@ -68,7 +69,9 @@ class pending_call {
   void forget() {
     for (; type_count_ > 0; --type_count_) PMPI_Type_free(&types_[type_count_ - 1]);
     run_ = nullptr;
-    named_ = MPI_COMM_NULL;
+  }
+  void note_free(MPI_Comm comm) {
+    if (named_ == comm) named_ = MPI_COMM_WORLD;
   }
   void free_communicator() {
     if (is_persistent()) PMPI_Comm_free(&comm_);
@@ -95,6 +98,7 @@ class pending_call {
 
   MPI_Request handle_;
   MPI_Comm comm_ = MPI_COMM_NULL, named_ = MPI_COMM_NULL;
+  bool is_persistent_ = false;
   MPI_Op op_ = MPI_OP_NULL;
   int (*run_)(void const*, bool) = nullptr;
   std::array<MPI_Datatype, 2> types_{};
@@ -193,6 +197,13 @@ class pending_calls {
       return std::none_of(queues_.begin(), queues_.end(),
                           [&](auto const& queue) { return queue->comm == comm; });
     });
+  }
+  /// The same before the program frees the communicator.
+  void finish_for_good(MPI_Comm comm) {
+    if (!are_held() || inside::is_inside()) return;
+    finish(comm);
+    auto const lock = locked();
+    for (auto& [handle, call] : all_) call->note_free(comm);
   }
   /// Waits until all started calls have ended.
   void finish() {

@@ -61,6 +61,9 @@ concept message_request = std::semiregular<R> && requires(R const& request) {
 /// - `eager_bytes()` is the largest message that leaves before a receive is posted, equal on all
 ///   ranks. It is called before any other message of the channel.
 ///
+/// Optional: `yield()` replaces `std::this_thread::yield()` while ranks make a communicator and
+/// wait for each other.
+///
 /// One thread uses a channel at a time. A channel with a message in flight is never destroyed.
 template <class C>
 concept message_channel =

@@ -351,10 +351,11 @@ inline std::size_t mpi_channel::eager_bytes() {
   for (auto& one : sends) finish(one);
   unsigned long long least = 0;
   if (is_intact()) {
-    request sum;
-    note(MPI_Iallreduce(&largest, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, comm_, &sum.handle),
-         "MPI_Iallreduce on rank ", rank_);
-    finish(sum);
+    request search;
+    note(
+        MPI_Iallreduce(&largest, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, comm_, &search.handle),
+        "MPI_Iallreduce on rank ", rank_);
+    finish(search);
   }
   return static_cast<std::size_t>(least);
 }
