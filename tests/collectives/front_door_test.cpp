@@ -12,6 +12,7 @@
 
 #include "support/expect_error.hpp"
 #include "support/front_door_case.hpp"
+#include "support/sanitizers.hpp"
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -158,6 +159,37 @@ TEST(front_door_tuning, a_table_of_the_program_decides) {
     refuse({chain},
            "use_tuning: the table of broadcast is for 2 ranks over MPI, expected 2 ranks over "
            "direct memory");
+  });
+}
+
+// A table of default schedules grows with the square of the number of ranks: a table for each rank
+// of 1,024 takes more memory than machines have.
+TEST(front_door_tuning, ranks_that_are_threads_share_the_default_tables) {
+  blink::thread_ranks threads(2);
+  threads.run([&](auto& comm) {
+    std::vector<int> data(10'000, 1);
+    if (comm.rank() == 0) (void)comm.tuning().choose(comm, collective::reduce, 8, 1);
+    blink::barrier(comm);
+    blink::all_reduce(comm, data);
+    EXPECT_EQ(comm.tuning().used().size(), 2U) << "rank " << comm.rank();
+    if (comm.rank() == 0) comm.use_tuning({});
+    blink::broadcast(comm, data, 0);
+    EXPECT_EQ(comm.tuning().used().size(), comm.rank() == 0 ? 1U : 3U);
+    EXPECT_EQ(data.back(), 2);
+  });
+}
+
+TEST(front_door_tuning, a_thousand_threads_call_without_a_schedule) {
+  constexpr int ranks = blink_test::has_thread_sanitizer ? 128 : 1024;
+  blink::thread_ranks threads(ranks);
+  threads.run([&](auto& comm) {
+    std::vector<int> few(1, 1), many(4096, 1);
+    blink::all_reduce(comm, few);
+    blink::all_reduce(comm, many);  // too many elements to travel with the call
+    blink::broadcast(comm, many, ranks - 1);
+    blink::barrier(comm);
+    EXPECT_EQ(few[0], ranks);
+    EXPECT_EQ(many.back(), ranks);
   });
 }
 

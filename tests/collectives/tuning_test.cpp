@@ -322,6 +322,26 @@ TEST(default_tuning, carry_what_they_are_for) {
                blink::precondition_error);
 }
 
+TEST(default_tuning, suits_many_ranks_over_every_transport) {
+  std::vector<std::uint64_t> hosts(80);
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) hosts[rank] = rank / 2;
+  std::vector<blink::transport_traits> const transports{
+      {true, true, {}}, {false, true, {}}, {false, false, {}}, {false, false, hosts}};
+  for (auto const& over : transports) {
+    for (int const ranks : {2, 8, 9, 32, 33, 80, 511, 512, 700}) {
+      if (!over.hosts.empty() && ranks != 80) continue;
+      for (auto const kind : {collective::all_reduce, collective::broadcast, collective::reduce}) {
+        auto const table = blink::default_tuning(kind, ranks, 1, over);
+        EXPECT_EQ(error_of([&] { blink::validate(table); }), "no error")
+            << to_text(kind) << " of " << ranks;
+        auto const& small = table.algorithms[blink::range_of(table, 4096).algorithm];
+        EXPECT_TRUE(ranks <= 32 || small.source.trees.size() == 1)
+            << to_text(kind) << " of " << ranks << " exchanges small messages with each";
+      }
+    }
+  }
+}
+
 // The fastest algorithm depends on the machine. The ranks must agree, and every range must be
 // measured.
 TEST(tune, gives_all_ranks_one_table) {

@@ -7,6 +7,7 @@
 #include <blink/transports/messages/message_communicator.hpp>
 #include <blink/transports/messages/message_transport.hpp>
 
+#include "sanitizers.hpp"
 #include "thread_channel.hpp"
 #include <gtest/gtest.h>
 
@@ -53,21 +54,12 @@ void run_over(thread_network& network, int ranks, message_options const& with,
     function(comm);
   });
 }
-// Threads map shared memory at addresses of their own. So ThreadSanitizer cannot see that its
-// counters order what messages touch.
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool may_share_memory = false;
-#else
-inline constexpr bool may_share_memory = true;
-#endif
-#else
-inline constexpr bool may_share_memory = true;
-#endif
 
 template <class Function>
 void run_over_messages(int ranks, message_options const& with, Function const& function) {
-  thread_network network(ranks, may_share_memory ? with.ranks_of_host : 1);
+  // Threads map shared memory at addresses of their own. So ThreadSanitizer cannot see that its
+  // counters order what messages touch.
+  thread_network network(ranks, has_thread_sanitizer ? 1 : with.ranks_of_host);
   run_over(network, ranks, with, function);
 }
 

@@ -132,7 +132,8 @@ struct transport_traits {
 template <class = when_used>
 [[nodiscard]] tuning_table default_tuning(collective kind, int rank_count, int root,
                                           transport_traits const& over) {
-  constexpr int few = 8;  // ranks that one root serves
+  constexpr int few = 8;    // ranks that one root serves
+  constexpr int many = 32;  // too many for each to exchange small messages with all others
   constexpr std::size_t kib = 1024;
   tuning_table result;
   result.collective = kind;
@@ -143,10 +144,14 @@ template <class = when_used>
     }
   };
   if (detail::share_hosts(over.hosts)) {
+    std::size_t const hosts = detail::hosts_of_ranks(over.hosts).ranks.size();
     // A chain sends once from each host, but takes more steps. `tune` finds where it pays.
     bool const has_chain = kind == collective::broadcast || kind == collective::reduce;
-    if (has_chain) from(0, "host binomial");
-    result.ranges.push_back({has_chain ? 8192 * kib : 0, 0, 0});
+    std::size_t const least = has_chain                                        ? 8192 * kib
+                              : kind == collective::all_reduce && hosts > many ? hosts * kib
+                                                                               : 0;
+    if (least > 0) from(0, "host binomial");
+    result.ranges.push_back({least, 0, 0});
     return result;
   }
   switch (kind) {
@@ -167,13 +172,16 @@ template <class = when_used>
         from(8192 * kib, "shared");
       }
       break;
-    case collective::all_reduce:
-      from(0, "star");
-      if (over.reaches) {
+    case collective::all_reduce: {
+      std::size_t const least = rank_count > many ? static_cast<std::size_t>(rank_count) * kib : 0;
+      if (least > 0) from(0, "binomial");
+      from(least, "star");
+      if (over.reaches && least < 512 * kib) {
         from(512 * kib, "star", 48 * kib);
         from(8192 * kib, "star");
       }
       break;
+    }
     default:
       result.ranges.push_back({0, 0, 0});
   }

@@ -80,6 +80,31 @@ struct hanging_sum {
   }
 };
 
+// A rank that has done its part waits for the entry of each rank, one after the other. An entry
+// wakes only those that wait for it.
+TEST(thread_faults, a_rank_that_has_done_its_part_says_whose_entry_it_waits_for) {
+  blink::communicator_options options;
+  options.eager_payload = 0;
+  blink::basic_thread_ranks<blink::slot_transport> threads(3, options);
+  auto& chain = threads.prepare(blink::chain_schedule(3, 0));
+  std::atomic<bool> has_seen = false;
+  threads.run([&](auto& comm) {
+    std::vector<int> in(8, 1), out(8);
+    if (comm.rank() == 0) {  // rank 2 has sent its part, and rank 1 waits for it
+      for (int look = 0; look < 4000 && !has_seen; ++look) {
+        auto const waits = threads.state().waiting(2);
+        has_seen = waits.is_reported && waits.where.peer == 0 && waits.where.tree < 0;
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    }
+    blink::reduce(comm, chain, in.data(), out.data(), 8, blink::sum{});
+    if (comm.rank() == 0) {
+      EXPECT_EQ(out[7], 3);
+    }
+  });
+  EXPECT_TRUE(has_seen);
+}
+
 /// The failures of a reduce to rank 0 along a chain, by rank, while a rank hangs as it combines.
 std::vector<std::string> failures_while_one_hangs(int ranks, int hangs, std::size_t count) {
   blink::communicator_options options;

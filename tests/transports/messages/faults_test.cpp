@@ -85,7 +85,7 @@ bool inject(injection const& planned, int way, int ranks_of_host) {
   through = 0;
   awaited = planned.ranks - 1;
   std::vector<std::string> ends(static_cast<std::size_t>(planned.ranks));
-  thread_network network(planned.ranks, blink_test::may_share_memory ? ranks_of_host : 1);
+  thread_network network(planned.ranks, blink_test::has_thread_sanitizer ? 1 : ranks_of_host);
   auto const started = std::chrono::steady_clock::now();
   run_over<faulty_transport>(network, planned.ranks, with, [&](communicator& comm) {
     ends[static_cast<std::size_t>(comm.rank())] = run_rank(comm, network, planned);

@@ -4,6 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/detail/counted.hpp>
+#include <blink/core/detail/host_threads.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/text.hpp>
 #include <blink/running/call/schedule_source.hpp>
@@ -15,6 +16,7 @@
 #include <blink/schedule/tuning_table.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -26,16 +28,16 @@ namespace detail {
 /// One collective from one root: its table, and the schedules that calls have needed so far.
 struct tuned_collective {
   tuning_table const* table = nullptr;
-  prepared_schedule** prepared = nullptr;  ///< by algorithm; null: not needed so far
+  std::atomic<prepared_schedule*>* prepared = nullptr;  ///< by algorithm; null: not needed so far
   collective kind = collective::broadcast;
   int root = 0;
 };
 
-/// The tuning tables of one communicator.
+/// The tuning tables of one communicator, or of all ranks that are threads and were given none.
 ///
 /// The first call of a collective takes the table that the program gave (`use`), else a table of
-/// BLINK_TUNING, else the default of the transport. A template, so that it is instantiated only
-/// where communicators are made.
+/// BLINK_TUNING, else the default of the transport. All members may be called by several ranks at
+/// once. A template, so that it is instantiated only where communicators are made.
 template <class = when_used>
 class tuning_tables {
  public:
@@ -45,6 +47,7 @@ class tuning_tables {
   /// Throws:  as `tables_of_environment` and `default_algorithms`.
   template <communicator Comm>
   [[nodiscard]] tuned_collective& tuned(Comm& comm, collective kind, int root, bool is_part) {
+    host_mutex::hold const held(mutex_);
     for (auto const& known : made_) {
       if (known->view.kind == kind && known->view.root == root) return known->view;
     }
@@ -58,14 +61,26 @@ class tuning_tables {
     if constexpr (host_aware_communicator<Comm>) over.shares_memory = comm.all_share_memory();
     auto const* const given = table_for(given_, ranks, kind, root);
     auto table = given != nullptr ? *given : default_tuning(kind, ranks.count, root, over);
-    auto& fresh = *made_.emplace_back(counted<made>::make());
-    fresh.table = std::move(table);
-    fresh.prepared.assign(fresh.table.algorithms.size(), nullptr);
+    auto& fresh = *made_.emplace_back(counted<made>::make(std::move(table)));
     fresh.view = {&fresh.table, fresh.prepared.data(), kind, root};
     return fresh.view;
   }
+  /// Returns an algorithm's schedule. The first caller prepares it.
+  ///
+  /// Throws: what `prepare` throws.
+  template <communicator Comm>
+  [[nodiscard]] prepared_schedule* prepared(Comm& comm, tuned_collective& of,
+                                            std::size_t algorithm) {
+    host_mutex::hold const held(mutex_);
+    auto* known = of.prepared[algorithm].load(std::memory_order_relaxed);
+    if (known == nullptr) {
+      known = &comm.prepare(of.table->algorithms[algorithm].source);
+      of.prepared[algorithm].store(known, std::memory_order_release);
+    }
+    return known;
+  }
 
-  /// See `with_tuning::use_tuning`.
+  /// See `with_tuning::use_tuning`. Pre: no call has used these tables.
   template <communicator Comm>
   void use(Comm const& comm, std::vector<tuning_table> tables) {
     auto const ranks = ranks_of_calls<Comm>(comm.rank_count());
@@ -79,9 +94,9 @@ class tuning_tables {
     expect_one_for_each_call<precondition_error>(tables, ranks, "use_tuning");
     given_ = std::move(tables);
     is_given_ = true;
-    made_.clear();
   }
-  [[nodiscard]] std::vector<tuning_table> used() const {
+  [[nodiscard]] std::vector<tuning_table> used() {
+    host_mutex::hold const held(mutex_);
     std::vector<tuning_table> result;
     for (auto const& each : made_) result.push_back(each->table);
     return result;
@@ -89,9 +104,12 @@ class tuning_tables {
 
  private:
   struct made {
+    explicit made(tuning_table its_table)
+        : table(std::move(its_table)), prepared(table.algorithms.size()) {}
+
     tuning_table table;
-    std::vector<prepared_schedule*> prepared;
-    tuned_collective view;
+    std::vector<std::atomic<prepared_schedule*>> prepared;
+    tuned_collective view{};
   };
 
   template <class Comm>
@@ -99,6 +117,7 @@ class tuning_tables {
     return {rank_count, name_of_transport<typename Comm::transport_type>()};
   }
 
+  host_mutex mutex_;
   std::vector<tuning_table> given_;
   std::vector<counted<made>> made_;
   bool is_given_ = false;
@@ -122,7 +141,7 @@ class tuning_store {
     auto const* const latest = latest_[static_cast<std::size_t>(kind)];
     if (latest != nullptr && latest->root == root) {
       auto const& range = range_of(*latest->table, bytes);
-      auto* const prepared = latest->prepared[range.algorithm];
+      auto* const prepared = latest->prepared[range.algorithm].load(std::memory_order_acquire);
       if (prepared != nullptr && needed <= prepared->operands()) {
         return {prepared, range.chunk_bytes};
       }
@@ -131,7 +150,9 @@ class tuning_store {
   }
   template <communicator Comm>
   BLINK_COLD void use(Comm const& comm, std::vector<tuning_table> given) {
-    tables<>().use(comm, std::move(given));
+    auto tables = counted<tuning_tables<>>::make();
+    tables->use(comm, std::move(given));
+    tables_ = std::move(tables);
     latest_ = {};
   }
   /// Accepts tables of BLINK_TUNING for other numbers of ranks. Called for a communicator that has
@@ -141,14 +162,15 @@ class tuning_store {
   /// Returns the tables that calls have used so far, including defaults.
   template <class = when_used>
   [[nodiscard]] std::vector<tuning_table> used() {
-    return tables<>().used();
+    return tables_ ? tables_->used() : std::vector<tuning_table>{};
   }
 
  private:
   template <communicator Comm>
   [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
                                                 int root, operand_order needed) {
-    auto& of = tables<>().tuned(comm, kind, root, is_part_);
+    if (!tables_) tables_ = tables_of(comm);
+    auto& of = tables_->tuned(comm, kind, root, is_part_);
     latest_[static_cast<std::size_t>(kind)] = &of;
     auto const& algorithms = of.table->algorithms;
     auto range = range_of(*of.table, bytes);
@@ -158,14 +180,15 @@ class tuning_store {
         if (suits(other)) range = {0, other, 0};
       }
     }
-    auto*& prepared = of.prepared[range.algorithm];
-    if (prepared == nullptr) prepared = &comm.prepare(algorithms[range.algorithm].source);
-    return {prepared, range.chunk_bytes};
+    return {tables_->prepared(comm, of, range.algorithm), range.chunk_bytes};
   }
-  template <class = when_used>
-  [[nodiscard]] tuning_tables<>& tables() {
-    if (!tables_) tables_ = counted<tuning_tables<>>::make();
-    return *tables_;
+  template <communicator Comm>
+  [[nodiscard]] static counted<tuning_tables<>> tables_of(Comm& comm) {
+    if constexpr (requires { comm.shared_tuning(); }) {
+      return comm.shared_tuning();
+    } else {
+      return counted<tuning_tables<>>::make();
+    }
   }
 
   counted<tuning_tables<>> tables_;

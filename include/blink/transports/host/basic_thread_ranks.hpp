@@ -140,6 +140,9 @@ class basic_thread_ranks {
   }
   /// Internal: the shared state of the ranks.
   [[nodiscard]] shared_state& state() { return state_; }
+  /// Internal: the tuning tables of ranks that were given none. Ranks share them, because a table
+  /// of default schedules grows with the square of the number of ranks.
+  [[nodiscard]] detail::counted<detail::tuning_tables<>> const& tuning() const { return tuning_; }
 
  private:
   using shared_by_group = typename detail::shared_by<Group>::type;
@@ -214,6 +217,8 @@ class basic_thread_ranks {
   std::atomic<bool> runs_ = false;
   detail::host_mutex mutex_;
   std::vector<detail::counted<prepared_schedule>> prepared_;
+  detail::counted<detail::tuning_tables<>> tuning_ =
+      detail::counted<detail::tuning_tables<>>::make();
   struct part_of_ranks {
     std::vector<int> members;
     detail::counted<basic_thread_ranks> shared_ranks;
@@ -252,6 +257,8 @@ class thread_communicator : public communicator_base<thread_communicator<Transpo
 
   /// See `basic_thread_ranks::prepare`.
   prepared_schedule& prepare(schedule const& source) const { return shared_->prepare(source); }
+  /// Internal: see `basic_thread_ranks::tuning`.
+  [[nodiscard]] auto const& shared_tuning() const { return shared_->tuning(); }
 
   /// Returns the communicator of the ranks that remain after a failure, in their order, with
   /// separate calls and schedules.

@@ -48,7 +48,8 @@ struct wait_context {
   int rank = 0;
   collective kind = collective::broadcast;
   task_list tasks{};
-  host_rank* own = nullptr;  ///< for the long part of a wait
+  int const* missing = nullptr;  ///< the rank whose entry it waits for without a task; -1: none
+  host_rank* own = nullptr;      ///< for the long part of a wait
 };
 
 /// Wait policy of a host thread: spin, then yield, then sleep until an event, the deadline, or a
@@ -83,7 +84,7 @@ class host_wait {
   template <class = when_used>
   [[nodiscard]] status wait_long() {
     std::uint64_t const time = now();
-    if (idle_ == options_.spins + 1) idle_since_ = time;
+    if (idle_ == options_.spins + 1) idle_since_ = looked_ = time;
     int const long_idle = idle_ - options_.spins;
     if (long_idle <= options_.yields && time - idle_since_ < longest_yielding) {
       detail::yield_core();
@@ -129,23 +130,29 @@ class host_wait {
   template <class = when_used>
   [[nodiscard]] status sleep(std::uint64_t time) {
     auto& state = *place_.state;
-    if (!is_down_) {
-      say_that_it_waits();
-      ticket_ = state.prepare_sleep(place_.rank);
-      is_down_ = true;
+    std::uint64_t const longest = longest_sleep(options_);
+    if (is_down_) {
+      state.sleep(place_.rank, ticket_, nanoseconds(static_cast<std::int64_t>(longest)));
+      state.end_sleep(place_.rank);
+      is_down_ = false;
       return status::ok;
     }
-    state.sleep(place_.rank, ticket_,
-                nanoseconds(static_cast<std::int64_t>(longest_sleep(options_))));
-    state.end_sleep(place_.rank);
-    is_down_ = false;
-    return look(time - idle_since_);
+    // Not after each sleep: it takes as long as there are ranks, and events end most sleeps early.
+    if (time - looked_ >= longest) {
+      looked_ = time;
+      if (status const result = look(time - idle_since_); result != status::ok) return result;
+    }
+    say_that_it_waits();
+    ticket_ = state.prepare_sleep(place_.rank);
+    is_down_ = true;
+    return status::ok;
   }
 
   template <class = when_used>
   void say_that_it_waits() {
-    place_.state->set_waiting(place_.rank,
-                              find_stall(place_.kind, place_.tasks.first, place_.tasks.count));
+    auto where = find_stall(place_.kind, place_.tasks.first, place_.tasks.count);
+    if (where.peer < 0 && place_.missing != nullptr) where.peer = *place_.missing;
+    place_.state->set_waiting(place_.rank, where);
   }
   // Checks whether the wait can still succeed, after `waited` nanoseconds.
   template <class = when_used>
@@ -172,6 +179,7 @@ class host_wait {
   bool is_down_ = false;
   std::uint32_t ticket_ = 0;
   std::uint64_t idle_since_ = 0;
+  std::uint64_t looked_ = 0;  ///< when the wait was last checked
 };
 BLINK_MODELS(tested_wait_policy<host_wait>);
 BLINK_MODELS(!wait_policy<int>);

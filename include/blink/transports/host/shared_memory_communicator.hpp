@@ -79,6 +79,7 @@ class shared_memory_communicator {
     std::uint64_t call = 0;
     collective kind = collective::broadcast;
     task_list tasks{};
+    int missing = -1;       // see `wait_context`
     bool is_eager = false;  // in this call
     eager_payload eager;
     std::atomic<void const*> active_queue = nullptr;
@@ -130,7 +131,8 @@ class shared_memory_communicator {
   }
   [[nodiscard]] host_wait waits() const {
     return {waits_over<Transport>(options_->waits),
-            {state_, &own_->waits, own_->call, rank_, own_->kind, own_->tasks, own_.operator->()}};
+            {state_, &own_->waits, own_->call, rank_, own_->kind, own_->tasks, &own_->missing,
+             own_.operator->()}};
   }
 
   /// Waits until all ranks have entered, because their entries are used again afterwards.
@@ -138,9 +140,11 @@ class shared_memory_communicator {
   [[nodiscard]] status match(Wait& wait) {
     for (int peer = 0; peer < rank_count(); ++peer) {
       while (!own_->transport.is_present(peer)) {
+        own_->missing = peer;
         if (auto const result = wait.on_idle(); result != status::ok) return result;
       }
     }
+    own_->missing = -1;
     return wait.on_progress();
   }
   void exit_call() { state_->exit_call(rank_); }
