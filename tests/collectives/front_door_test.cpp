@@ -172,6 +172,7 @@ TEST(front_door_tuning, ranks_that_are_threads_share_the_default_tables) {
     blink::barrier(comm);
     blink::all_reduce(comm, data);
     EXPECT_EQ(comm.tuning().used().size(), 2U) << "rank " << comm.rank();
+    blink::barrier(comm);
     if (comm.rank() == 0) comm.use_tuning({});
     blink::broadcast(comm, data, 0);
     EXPECT_EQ(comm.tuning().used().size(), comm.rank() == 0 ? 1U : 3U);

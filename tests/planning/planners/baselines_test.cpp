@@ -3,6 +3,7 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/planners/plan_near_torus.hpp>
+#include <blink/planning/planners/rank_patterns.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/subset.hpp>
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -333,6 +335,39 @@ TEST(baselines, bine_trees_span_less_distance) {
         EXPECT_LT(static_cast<double>(bine), 0.75 * static_cast<double>(binomial));
       }
     }
+  }
+}
+
+// One message of a rank in each of ceil(log2 N) rounds, far partners first and with the fewest
+// blocks: what PAT does, for any number of ranks.
+TEST(baselines, binomial_trees_gather_in_the_rounds_of_pat) {
+  for (unsigned const n : {2U, 3U, 5U, 6U, 7U, 8U, 12U, 31U, 32U, 33U, 100U, 255U, 257U, 1000U}) {
+    std::vector<int> ranks(n);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    plan_request request;
+    request.collective = collective::all_gather;
+    auto const trees = detail::binomial_trees({}, request, ranks);
+    ASSERT_EQ(trees.size(), n);
+    std::map<std::pair<unsigned, int>, std::map<int, unsigned>> messages;  // round and sender
+    for (auto const& tree : trees) {
+      std::vector<unsigned> reached_in(n, std::bit_width(n));  // the round of the shortest distance
+      for (auto const& [from, to] : tree.hops) {               // is 0, and the last
+        auto const distance = static_cast<unsigned>(to - from + static_cast<int>(n)) % n;
+        ASSERT_TRUE(std::has_single_bit(distance));
+        auto const round = static_cast<unsigned>(std::countr_zero(distance));
+        ASSERT_LT(round, reached_in[static_cast<std::size_t>(from)]) << "sent before it arrives";
+        reached_in[static_cast<std::size_t>(to)] = round;
+        ++messages[{round, from}][to];
+      }
+    }
+    std::set<unsigned> rounds;
+    for (auto const& [at, to] : messages) {
+      rounds.insert(at.first);
+      ASSERT_EQ(to.size(), 1U) << "a rank sends to one other rank in a round";
+      unsigned const reach = 1U << at.first;
+      ASSERT_EQ(to.begin()->second, (n - reach - 1) / (2 * reach) + 1) << "blocks over " << reach;
+    }
+    EXPECT_EQ(rounds.size(), std::bit_width(n - 1)) << n;
   }
 }
 

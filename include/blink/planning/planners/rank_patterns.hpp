@@ -84,11 +84,14 @@ template <tree_pattern Pattern>
 /// the parent of a rank is its number without the lowest set bit. Half of the edges join
 /// neighbours.
 ///
-/// all_gather, reduce_scatter: one tree for each rank's share
+/// all_gather, reduce_scatter: one tree for each rank's share. Together they move blocks as PAT
+///                             does: one partner in each of ceil(log2 N) rounds, and the fewest
+///                             blocks to the farthest one.
 /// other collectives:          one tree
 ///
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication
-///         operations in MPICH", IJHPCA 19, 2005.
+///         operations in MPICH", IJHPCA 19, 2005; S. Jeaugey, "PAT: a new algorithm for all-gather
+///         and reduce-scatter operations at scale", arXiv 2506.20252, 2025.
 /// Post:   height ceil(log2 N).
 [[nodiscard]] inline pattern_trees binomial_trees(topology const& /*machine*/,
                                                   plan_request const& request,

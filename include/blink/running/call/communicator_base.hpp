@@ -111,12 +111,8 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
       });
       result = comm.enter(call.prepared, record);
       if constexpr (eager_communicator<Comm>) call.is_eager = comm.is_eager();
-      guarded(call, [&] {  // allocation may fail
-        for (std::size_t k = 0; k < call.task_count(); ++k) {
-          set_task(call, call.tasks.first[k], result);
-        }
-        if (call.order == order_promise::any) give_memory_for_sums(call);
-      });
+      guarded(call, [&] { set_tasks(call, id_of(call, record)); });  // allocation may fail
+      if (result == status::ok) open_tasks(call);
     }
     if constexpr (eager_communicator<Comm>) call.is_eager = comm.group().from_leader(call.is_eager);
     bool const begins = comm.group().from_leader(result == status::ok);
@@ -273,17 +269,38 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     }
   }
 
-  void set_task(call_frame& call, tree_task& here, status entered) {
+  // The id of a call, for this rank alone: equal for calls whose tasks are set in the same way.
+  [[nodiscard]] static std::uint64_t id_of(call_frame const& call, call_record const& record) {
+    auto const types = reinterpret_cast<std::uintptr_t>(&call.types);
+    return record.parameters.hash() + types * 0x8cb92ba72f3d8dd7u +
+           static_cast<std::uint64_t>(call.order) + 1;
+  }
+  // Sets what follows from sizes and types. Programs repeat calls, and setting the tasks of each
+  // one again is a fifth of a call of 8 KiB among 8 ranks.
+  void set_tasks(call_frame& call, std::uint64_t id) {
+    auto& set_for = call.prepared.set_for(call.rank);
+    bool const is_equal = call.size.blocks == nullptr;  // unequal blocks may have equal ids
+    if (call.is_eager || (is_equal && set_for == id)) return;
+    set_for = 0;
     auto const& types = call.types;
-    call.prepared.set_call(here, call.kind, block_of(call, here), types.sizes, call.order,
-                           types.cut, call.size.chunk_bytes);
-    if (entered != status::ok) return;
-    if constexpr (zero_copy_transport<typename Comm::transport_type>) {
-      use_buffers_in_place(comm().transport(), here, has_reduce_phase(call.kind),
-                           types.has_epilogue, call.template buffers<std::byte>(),
-                           types.sizes.value);
+    for (std::size_t k = 0; k < call.task_count(); ++k) {
+      auto& here = call.tasks.first[k];
+      call.prepared.set_call(here, call.kind, block_of(call, here), types.sizes, call.order,
+                             types.cut, call.size.chunk_bytes);
     }
-    open_task(lone_thread{}, comm().transport(), here, types.sizes.value);
+    if (call.order == order_promise::any) give_memory_for_sums(call);
+    if (is_equal) set_for = id;
+  }
+  void open_tasks(call_frame& call) {
+    for (std::size_t k = 0; k < call.task_count(); ++k) {
+      auto& here = call.tasks.first[k];
+      if constexpr (zero_copy_transport<typename Comm::transport_type>) {
+        use_buffers_in_place(comm().transport(), here, has_reduce_phase(call.kind),
+                             call.types.has_epilogue, call.template buffers<std::byte>(),
+                             call.types.sizes.value);
+      }
+      open_task(lone_thread{}, comm().transport(), here, call.types.sizes.value);
+    }
   }
   [[nodiscard]] block_range block_of(call_frame const& call, tree_task const& here) {
     if (call.size.blocks == nullptr) {

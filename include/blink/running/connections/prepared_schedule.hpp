@@ -98,6 +98,7 @@ class prepared_schedule {
       packed_.emplace_back(memory_);
       sums_.emplace_back(memory_source{});
       writing_.emplace_back();
+      set_for_.emplace_back();
     }
   }
 
@@ -167,6 +168,12 @@ class prepared_schedule {
   /// The store mode tuner of a rank, for large results.
   [[nodiscard]] detail::store_mode_tuner& writing_of(int rank) {
     return writing_[static_cast<std::size_t>(rank)];
+  }
+
+  /// The id of the call for which all tasks of a rank are set (`set_call`), so that a repeated call
+  /// finds them so; 0: of none. It belongs to the communicator.
+  [[nodiscard]] std::uint64_t& set_for(int rank) {
+    return set_for_[static_cast<std::size_t>(rank)].call;
   }
 
   /// Sets the fields of `here` that depend on the call: its elements, chunks and transfer modes.
@@ -274,6 +281,10 @@ class prepared_schedule {
   std::vector<detail::scratch> packed_;
   std::vector<detail::scratch> sums_;
   std::vector<detail::store_mode_tuner> writing_;
+  struct alignas(128) call_of_rank {
+    std::uint64_t call = 0;
+  };
+  std::vector<call_of_rank> set_for_;
 };
 
 }}  // namespace blink::BLINK_ABI

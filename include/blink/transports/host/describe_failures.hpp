@@ -5,7 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/text.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/wait_chain.hpp>
+#include <blink/running/call/describe_stall.hpp>
 #include <blink/running/walk/stall.hpp>
 #include <blink/transports/host/barrier_mismatch.hpp>
 #include <blink/transports/host/host_wait.hpp>
@@ -13,17 +13,64 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Returns the failure of a rank that gave up waiting: the cause as far as it is known, and the
-/// chain of waiting ranks that leads to it.
-///
-/// The cause is, in this order: a rank that calls a barrier instead, or the other way round; a rank
-/// that died or left; a rank between two calls; a rank that does not move. The last is found along
-/// the ranks that wait for each other, also in earlier calls.
+namespace detail {
+
+/// The peers of a rank that gave up waiting, as they show in the shared memory.
+struct visible_peers {
+  shared_state const& state;
+  std::uint64_t call;  ///< its number
+  /// the heartbeats that the rank read while it waited
+  wait_record const& waits;
+
+  [[nodiscard]] std::vector<int> ranks() const {
+    std::vector<int> result;
+    for (int rank = 0; rank < state.rank_count(); ++rank) result.push_back(rank);
+    return result;
+  }
+  [[nodiscard]] std::string name(int peer) const {
+    auto const more = state.describe(peer);
+    if (more.empty()) return text_of({"rank ", peer});
+    return text_of({"rank ", peer, " (", more, ")"});
+  }
+  [[nodiscard]] peer_status status(int peer) const {
+    using place = peer_status::place;
+    peer_status result;
+    result.does = "makes no progress";
+    bool const has_entered = state.has_entered(peer, call);
+    switch (state.loss_before_end(peer, call)) {
+      case shared_state::loss::left:
+        result.at = place::lost;
+        result.how = text_of({"has left without entering call ", call});
+        return result;
+      case shared_state::loss::died:
+        result.at = place::lost;
+        result.how = text_of({has_entered ? "died inside call " : "died before call ", call});
+        return result;
+      case shared_state::loss::none:
+        break;
+    }
+    if (!has_entered) {
+      result.at = state.is_inside(peer) ? place::earlier_call : place::no_call;
+      result.how = text_of({"has not entered call ", call});
+    }
+    // It has sent no heartbeat for long.
+    bool const is_silent = waits.has_listened && waits.heartbeats[static_cast<std::size_t>(peer)] ==
+                                                     state.heartbeats(peer);
+    result.is_silent = is_silent && !state.has_ended(peer, call);
+    if (!is_silent) result.waits = state.waiting(peer);
+    return result;
+  }
+};
+
+}  // namespace detail
+
+/// Returns the failure of a rank that gave up waiting; see the other `describe_stall`. A rank that
+/// calls a barrier instead, or the other way round, is a cause before all others.
 ///
 /// call:  the number of the call
 /// waits: the time that the rank has waited, and the heartbeats that it read meanwhile
@@ -35,58 +82,8 @@ template <class = when_used>
   if (auto const pair = find_mismatch(state, rank); pair.is_there()) {
     return describe_mismatch(state, rank, pair);
   }
-  using detail::text_of;
-  using detail::text_piece;
-  auto const name = [&](int peer) {
-    auto const more = state.describe(peer);
-    if (more.empty()) return text_of({"rank ", peer});
-    return text_of({"rank ", peer, " (", more, ")"});
-  };
-  auto const waited = text_of({" (waited ", static_cast<double>(waits.nanoseconds) * 1e-9, " s)"});
-  // True if the rank has sent no heartbeat for long.
-  auto const silent = [&](int peer) {
-    return waits.has_listened &&
-           waits.heartbeats[static_cast<std::size_t>(peer)] == state.heartbeats(peer);
-  };
-  auto const error = [&](int peer, std::initializer_list<text_piece> what) {
-    return collective_error(
-        text_of({"rank ", rank, ", ", to_text(where.kind), place_of(where), ": ", text_of(what)}),
-        rank, peer, where.tree, where.chunk);
-  };
-  for (int peer = 0; peer < state.rank_count(); ++peer) {
-    switch (state.loss_before_end(peer, call)) {
-      case shared_state::loss::none:
-        break;
-      case shared_state::loss::left:
-        return error(peer, {name(peer), " has left without entering call ", call});
-      case shared_state::loss::died:
-        return error(
-            peer,
-            {name(peer),
-             state.has_entered(peer, call) ? " died inside call " : " died before call ", call});
-    }
-  }
-  int culprit = where.peer;
-  for (int peer = 0; peer < state.rank_count(); ++peer) {
-    if (state.has_entered(peer, call)) continue;
-    if (!state.is_inside(peer)) {
-      return error(peer, {name(peer), " has not entered call ", call, waited});
-    }
-    if (culprit < 0) culprit = peer;  // blocked in an earlier call: find the cause
-  }
-  auto const way = wait_chain(where, rank, culprit, name, [&](int peer) {
-    return silent(peer) ? reported_stall{} : state.waiting(peer);
-  });
-  if (way.has_end) {
-    return error(way.ranks.back(), {"waits for ", way.text, ", which makes no progress", waited});
-  }
-  for (int peer = 0; peer < state.rank_count(); ++peer) {
-    if (peer != rank && !state.has_ended(peer, call) && silent(peer)) {
-      return error(peer, {name(peer), " makes no progress", waited});
-    }
-  }
-  if (way.ranks.empty()) return error(where.peer, {"no progress", waited});
-  return error(where.peer, {"waits for ", way.text, waited});
+  return describe_stall(where, rank, static_cast<double>(waits.nanoseconds) * 1e-9,
+                        detail::visible_peers{state, call, waits});
 }
 
 /// Returns the failure of a rank whose peer has called something else.

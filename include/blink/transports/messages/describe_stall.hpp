@@ -1,29 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/wait_chain.hpp>
+#include <blink/running/call/describe_stall.hpp>
 #include <blink/running/walk/stall.hpp>
 #include <blink/transports/messages/control_messages.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Returns the error of a rank that gave up waiting. It names the cause, as far as known, and the
-/// chain of waits that leads to it.
-///
-/// The cause is the first of these:
-/// - a neighbour that is lost, or has left;
-/// - a neighbour that has not entered the call and does not answer;
-/// - the rank at the end of the chain of waits, which does not answer or is busy;
-/// - in a cycle of waits, the rank that has waited for the shortest time, because it was late.
+namespace detail {
+
+/// The neighbours of a rank that gave up waiting, and their answers.
+template <message_channel Channel>
+class answering_peers {
+ public:
+  explicit answering_peers(control_messages<Channel>& messages) : messages_(&messages) {
+    // At this time: a late one may enter while other peers answer.
+    for (int const peer : messages.neighbours()) {
+      if (!messages.is_lost(peer) && !messages.is_present(peer)) absent_.push_back(peer);
+    }
+  }
+  /// True if a neighbour's answer is not needed: it is lost, or has left.
+  [[nodiscard]] bool miss_some() const {
+    auto const& all = messages_->neighbours();
+    return std::any_of(all.begin(), all.end(), [&](int peer) { return is_missed(peer); });
+  }
+
+  [[nodiscard]] std::vector<int> const& ranks() const { return messages_->neighbours(); }
+  [[nodiscard]] std::string name(int peer) const { return "rank " + std::to_string(peer); }
+  [[nodiscard]] peer_status status(int peer) const {
+    using place = peer_status::place;
+    peer_status result;
+    auto const call = " call " + std::to_string(messages_->call());
+    if (is_missed(peer)) {
+      result.at = place::lost;
+      result.how = messages_->is_lost(peer) ? "is lost" : "has left without entering" + call;
+      return result;
+    }
+    auto const& answer = messages_->answer_of(peer);
+    if (is_absent(peer)) {
+      result.at = answer ? place::earlier_call : place::no_call;
+      result.how = (messages_->is_present(peer) ? "was late for" : "has not entered") + call;
+    }
+    bool const is_gone = messages_->is_gone(peer);
+    result.does = is_gone ? (messages_->is_lost(peer) ? "is lost" : "has left")
+                          : (answer ? "is busy" : "does not answer");
+    if (!answer) return result;
+    result.waits = {answer->where.peer >= 0, answer->where};
+    result.waited_nanoseconds = answer->nanoseconds;
+    return result;
+  }
+
+ private:
+  [[nodiscard]] bool is_absent(int peer) const {
+    return std::find(absent_.begin(), absent_.end(), peer) != absent_.end();
+  }
+  [[nodiscard]] bool is_missed(int peer) const {
+    auto const& all = messages_->neighbours();
+    if (std::find(all.begin(), all.end(), peer) == all.end()) return false;
+    return messages_->is_lost(peer) || (is_absent(peer) && messages_->is_gone(peer));
+  }
+
+  control_messages<Channel>* messages_;
+  std::vector<int> absent_;  // neighbours
+};
+
+}  // namespace detail
+
+/// Returns the error of a rank that gave up waiting; see the other `describe_stall`.
 ///
 /// Time:   none, if `message_wait` has already asked the peers. Otherwise at most a quarter of the
 ///         deadline, for the answers: a stopped rank gives none.
@@ -31,57 +81,15 @@ template <message_channel Channel>
 [[nodiscard]] BLINK_COLD collective_error describe_stall(stall const& where,
                                                          control_messages<Channel>& messages,
                                                          std::chrono::nanoseconds deadline) {
-  auto const name = [](int peer) { return "rank " + std::to_string(peer); };
-  int const rank = messages.rank();
-  auto const text = name(rank) + ", " + std::string(to_text(where.kind)) + place_of(where) + ": ";
-  auto const cause = [&](int peer, std::string const& what) {
-    return collective_error(text + what, rank, peer, where.tree, where.chunk);
-  };
-  auto const waited =
-      " (waited " + std::to_string(std::chrono::duration<double>(deadline).count()) + " s)";
-  auto const call = " call " + std::to_string(messages.call());
-  // The absent peers at this time: a late one may enter while other peers answer.
-  std::vector<int> absent;
-  for (int const peer : messages.neighbours()) {
-    if (messages.is_lost(peer)) return cause(peer, name(peer) + " is lost");
-    if (messages.is_present(peer)) continue;
-    if (messages.is_gone(peer))
-      return cause(peer, name(peer) + " has left without entering" + call);
-    absent.push_back(peer);
+  detail::answering_peers const peers(messages);
+  bool const needs_answers = !peers.miss_some();
+  bool const has_asked_now = messages.ask();
+  if (needs_answers) {
+    messages.wait_for_answers(has_asked_now ? deadline / 4 : std::chrono::nanoseconds{0});
+    if (messages.has_failed(messages.call())) return messages.failure();
   }
-  messages.wait_for_answers(messages.ask() ? deadline / 4 : std::chrono::nanoseconds{0});
-  if (messages.has_failed(messages.call())) return messages.failure();
-  for (int const peer : absent) {
-    if (messages.answer_of(peer))
-      continue;  // delayed in an earlier call, by a rank that the chain
-                 // of waits finds
-    auto const how = messages.is_present(peer) ? " was late for" : " has not entered";
-    return cause(peer, name(peer) + how + call + waited);
-  }
-  int const first = where.peer < 0 && !absent.empty() ? absent.front() : where.peer;
-  auto const way = wait_chain(where, rank, first, name, [&](int peer) -> reported_stall {
-    auto const& answer = messages.answer_of(peer);
-    if (!answer || answer->where.peer < 0) return {};
-    return {true, answer->where};
-  });
-  if (way.ranks.empty()) return {text + "no progress" + waited, rank, -1, -1, -1};
-  int culprit = way.ranks.back();
-  if (way.has_end) {
-    return cause(culprit, "waits for " + way.text + ", which " +
-                              (messages.is_lost(culprit)     ? "is lost"
-                               : messages.is_gone(culprit)   ? "has left"
-                               : messages.answer_of(culprit) ? "is busy"
-                                                             : "does not answer") +
-                              waited);
-  }
-  std::uint64_t shortest = UINT64_MAX;
-  for (int const peer : way.ranks) {
-    auto const nanoseconds = messages.answer_of(peer)->nanoseconds;
-    if (nanoseconds < shortest) culprit = peer;
-    shortest = std::min(shortest, nanoseconds);
-  }
-  return cause(culprit,
-               "waits for " + way.text + "; " + name(culprit) + " has entered last" + waited);
+  auto const seconds = std::chrono::duration<double>(deadline).count();
+  return describe_stall(where, messages.rank(), seconds, peers);
 }
 
 }}  // namespace blink::BLINK_ABI
