@@ -5,6 +5,7 @@
 #include <blink/topology/readers/read_machine.hpp>
 
 #include "support/random_machines.hpp"
+#include "support/small_machines.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -167,6 +168,11 @@ inline std::vector<machine_row> machine_rows() {
     }
     if (kind == collective::all_reduce) {
       for (int const servers : {8, 16, 32, 64}) add("one NIC lost", with_lost_nic(servers), kind);
+    }
+    for (int const servers : {8, 16, 32, 64}) {
+      auto machine = test::rail_servers(servers, 8, {{0, 0}});
+      machine.name = std::to_string(servers) + " servers, one NIC lost";
+      add("one NIC of 8 rails lost", std::move(machine), kind);
     }
     for (int const servers : {8, 16}) add("3 % slow NICs", with_slow_nics(servers), kind);
     for (int const side : {4, 6, 8, 10, 12})

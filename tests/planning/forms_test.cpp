@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -352,6 +353,39 @@ TEST(among_servers, slow_nics_cost_their_share_of_the_network) {
       EXPECT_LE(p.trees.size(), 2 * p.ranks.size());
     }
   }
+}
+
+// A rank whose NIC is lost reaches other servers over the NICs of its neighbours, on their rails.
+// The last server may lack several NICs.
+TEST(among_servers, ranks_without_a_nic_take_other_rails) {
+  std::mt19937 random(51);
+  int planned = 0, runs = 0;
+  for (int const servers : {5, 9, 20}) {
+    for (int const rails : {1, 2, 8}) {
+      for (int count = 1; count <= servers / 2; count += 1 + servers / 5) {
+        std::set<std::pair<int, int>> lost{{servers - 1, 7}};
+        while (std::ssize(lost) < count) {
+          lost.emplace(random() % 2 == 0
+                           ? servers - 1
+                           : static_cast<int>(random() % static_cast<unsigned>(servers)),
+                       static_cast<int>(random() % 8));
+        }
+        auto const machine = test::rail_servers(servers, rails, {lost.begin(), lost.end()});
+        SCOPED_TRACE(std::to_string(servers) + " servers, " + std::to_string(rails) + " rails, " +
+                     std::to_string(count) + " lost");
+        for (auto const kind : {collective::all_gather, collective::all_reduce}) {
+          auto const p = plan_among_servers(machine, {kind, {}, "exact"});
+          ++runs;
+          if (!p) continue;
+          ++planned;
+          EXPECT_EQ(check_plan(machine, *p).fault.value_or(""), "");
+          EXPECT_LE(p->rate, p->bound);
+          EXPECT_LE(p->trees.size(), 2 * p->ranks.size());
+        }
+      }
+    }
+  }
+  EXPECT_EQ(planned, runs);
 }
 
 TEST(among_servers, broadcasts_to_many_ranks_over_few_trees) {

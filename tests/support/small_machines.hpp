@@ -3,9 +3,11 @@
 
 #include <blink/topology/topology.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Machines for tests, made without the library's own builders.
@@ -75,6 +77,47 @@ inline std::vector<std::vector<std::int64_t>> part_of(
     }
   }
   return result;
+}
+
+/// Servers of 8 ranks behind one switch, each rank with a NIC. Each of `rails` networks joins NICs
+/// of the same numbers in all servers: with 8 rails each NIC has its own.
+///
+/// lost: NICs that are joined to no network: server and number
+inline topology rail_servers(int servers, int rails,
+                             std::vector<std::pair<int, int>> const& lost = {}) {
+  constexpr int ranks = 8;
+  topology machine;
+  machine.name = "rails";
+  auto const add = [&](node_kind kind, int server) {
+    int const id = static_cast<int>(machine.nodes.size());
+    machine.nodes.push_back({id, kind, "", server});
+    return id;
+  };
+  auto const join = [&](int a, int b, std::int64_t capacity, link_kind kind) {
+    machine.links.push_back({a, b, capacity, 0, kind});
+    machine.links.push_back({b, a, capacity, 0, kind});
+  };
+  std::vector<int> networks;
+  for (int server = 0; server < servers; ++server) {
+    std::vector<int> own;
+    for (int k = 0; k < ranks; ++k) own.push_back(add(node_kind::rank, server));
+    int const inner = add(node_kind::switch_node, server);
+    for (int const rank : own) join(rank, inner, 12, link_kind::nvlink);
+    for (int k = 0; k < ranks; ++k) {
+      int const nic = add(node_kind::switch_node, server);
+      join(own[static_cast<std::size_t>(k)], nic, 1, link_kind::pcie);
+      machine.nodes.back().label = "nic" + std::to_string(k);
+    }
+  }
+  for (int r = 0; r < rails; ++r) networks.push_back(add(node_kind::switch_node, -1));
+  for (int server = 0; server < servers; ++server) {
+    for (int k = 0; k < ranks; ++k) {
+      if (std::find(lost.begin(), lost.end(), std::pair(server, k)) != lost.end()) continue;
+      int const nic = server * (2 * ranks + 1) + ranks + 1 + k;
+      join(nic, networks[static_cast<std::size_t>(k * rails / ranks)], 1, link_kind::network);
+    }
+  }
+  return machine;
 }
 
 }  // namespace blink::test

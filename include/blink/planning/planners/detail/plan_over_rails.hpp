@@ -115,7 +115,7 @@ struct rail_division {
   auto division = divide();
   constexpr int most_attempts = 8;
   constexpr double least_excess = 1e-4;
-  for (int attempt = 1; rounds && attempt < most_attempts; ++attempt) {
+  for (int attempt = 1; (rounds || both_ways) && attempt < most_attempts; ++attempt) {
     if (!division || division->excess < least_excess) break;
     if (rule == narrow_rank_rule::rounded_leaves) {  // links among servers are scarce
       rule = narrow_rank_rule::rounded_roots;

@@ -4,16 +4,21 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/planning/planners/detail/rail_parts.hpp>
 #include <blink/planning/planners/detail/server_ports.hpp>
 #include <blink/planning/planners/detail/short_numbers.hpp>
 #include <blink/planning/planners/rank_patterns.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,6 +34,13 @@ struct crossing_part {
   rational amount;       ///< of the buffer
 };
 
+/// A part of a tree that crosses to a server on another rail than that of the tree.
+struct rail_detour {
+  std::size_t server = 0;
+  int rail = 0;
+  rational amount;  ///< of the buffer
+};
+
 /// A tree before it is built.
 struct rail_tree {
   std::size_t center = 0;  ///< the server of the root
@@ -38,6 +50,7 @@ struct rail_tree {
   std::vector<std::size_t> above = {};  ///< by server
   /// By server: how the share crosses from the server above. Nothing for the center.
   std::vector<std::vector<crossing_part>> crossings = {};
+  std::vector<rail_detour> detours = {};  ///< at most one for a server
 };
 
 /// A star of servers around the center.
@@ -73,8 +86,9 @@ struct rail_tree {
 
 /// Divides the data that crosses between servers over their ranks.
 ///
-/// At first all data of a tree crosses between the ranks at its position. Where that is more than a
-/// rank's links carry, parts of it cross between other ranks of the same two servers, on one rail.
+/// At first all data of a tree, but for detours, crosses between the ranks at its position. Where
+/// that is more than a rank's links carry, parts of it cross between other ranks of the same two
+/// servers, on one rail.
 class rail_shares {
  public:
   /// rate:      at which the whole buffer moves
@@ -95,15 +109,37 @@ class rail_shares {
       for (std::size_t s = 0; s < servers; ++s) {
         if (s != t.center) add(t, s, {t.rank, t.rank, t.share});
       }
+      for (auto const& one : t.detours) {
+        auto& straight = t.crossings[one.server].front();
+        straight.amount -= one.amount;
+        received_[one.server][t.rank] -= one.amount;
+        sent_[t.center][t.rank] -= one.amount;
+        if (straight.amount == rational(0)) t.crossings[one.server].clear();
+      }
+    }
+    for (auto& t : trees_) {
+      for (auto const& one : t.detours) {
+        auto const hub = freest(t.center, one.rail, true),
+                   leaf = freest(one.server, one.rail, false);
+        add(t, one.server, {hub, leaf, one.amount});
+      }
     }
   }
 
+  /// Relieves the ranks that are short of most first: what they move also relieves the others.
   void balance() {
+    std::vector<std::tuple<rational, std::size_t, std::size_t>> order;  // left, server, rank
     for (std::size_t s = 0; s < room_.size(); ++s) {
       for (std::size_t rank = 0; rank < room_[s].size(); ++rank) {
-        relieve(s, rank, false);
-        relieve(s, rank, true);
+        auto const rest = std::min(left(s, rank, false), left(s, rank, true));
+        if (rest < rational(0)) order.emplace_back(rest, s, rank);
       }
+    }
+    std::ranges::sort(order);
+    relieve_between_cut_off();
+    for (auto const& [rest, s, rank] : order) {
+      relieve(s, rank, false);
+      relieve(s, rank, true);
     }
   }
 
@@ -135,10 +171,41 @@ class rail_shares {
   }
 
  private:
+  /// The position of the rank on a rail of a server whose links could carry most.
+  [[nodiscard]] std::size_t freest(std::size_t server, int rail, bool as_hub) const {
+    std::optional<std::size_t> best;
+    for (std::size_t k = 0; k < room_[server].size(); ++k) {
+      if (ports_.rail[server][k] != rail) continue;
+      if (!best || left(server, k, as_hub) > left(server, *best, as_hub)) best = k;
+    }
+    return best.value_or(0);
+  }
+
   void add(rail_tree& t, std::size_t server, crossing_part const& part) {
     t.crossings[server].push_back(part);
     received_[server][part.leaf] += part.amount;
     sent_[t.above[server]][part.hub] += part.amount;
+  }
+
+  // Between two servers with ranks that are cut off, data has the fewest ways, so it moves first.
+  void relieve_between_cut_off() {
+    auto const is_cut_off = [&](std::size_t s, std::size_t k) {
+      return room_[s][k] == rational(0);
+    };
+    std::vector<std::vector<std::size_t>> cut_off(room_.size());
+    for (std::size_t s = 0; s < room_.size(); ++s) {
+      for (std::size_t k = 0; k < room_[s].size(); ++k) {
+        if (is_cut_off(s, k)) cut_off[s].push_back(k);
+      }
+    }
+    for (auto& t : trees_) {
+      for (std::size_t s = 0; s < room_.size(); ++s) {
+        bool const is_star = s != t.center && t.above[s] == t.center;
+        if (!is_star || cut_off[s].empty() || cut_off[t.center].empty()) continue;
+        for (auto const k : cut_off[s]) move(t, s, k, false);
+        for (auto const k : cut_off[t.center]) move(t, s, k, true);
+      }
+    }
   }
 
   void relieve(std::size_t server, std::size_t rank, bool as_hub) {
@@ -164,19 +231,21 @@ class rail_shares {
       rational most;
       // One end moves to another rank on the rail of the other end. If there is no room, both move.
       auto const rail = as_hub ? ports_.rail[leaf][part.leaf] : ports_.rail[above][part.hub];
-      for (bool const both : {false, true}) {
-        if (most > rational(0)) break;
-        for (std::size_t k = 0; k < room_[leaf].size(); ++k) {
-          if (k == rank || (both ? ports_.rail[above][k] != ports_.rail[leaf][k]
-                                 : ports_.rail[server][k] != rail)) {
-            continue;
-          }
-          auto const at_leaf = left(leaf, k, false), at_hub = left(above, k, true);
-          auto const free = both ? std::min(at_leaf, at_hub) : as_hub ? at_hub : at_leaf;
-          if (free <= most) continue;
-          most = free;
-          moved = {both || as_hub ? k : part.hub, both || !as_hub ? k : part.leaf, {}};
-        }
+      auto const at_end = freest(server, rail, as_hub);
+      if (auto const free = left(server, at_end, as_hub); at_end != rank && free > most) {
+        most = free;
+        (as_hub ? moved.hub : moved.leaf) = at_end;
+      }
+      bool const one_end_moves = most > rational(0);
+      for (std::size_t k = 0; !one_end_moves && k < room_[leaf].size(); ++k) {
+        auto const to_rail = ports_.rail[leaf][k];
+        if (std::ranges::count(ports_.rail[above], to_rail) == 0) continue;
+        auto const hub = freest(above, to_rail, true), to = freest(leaf, to_rail, false);
+        auto const free = std::min(left(leaf, to, false), left(above, hub, true));
+        if ((as_hub ? hub : to) == rank || free <= most) continue;
+        most = free;
+        moved.hub = hub;
+        moved.leaf = to;
       }
       if (most == rational(0)) continue;
       moved.amount = std::min({over, part.amount, most});
@@ -197,71 +266,6 @@ class rail_shares {
   std::vector<std::vector<rational>> received_, sent_;  // by server and rank
   std::vector<std::vector<rational>> own_;              // the same: shares of roots
 };
-
-/// The share of an all-reduce of which each server is the center on each rail, at a rate. With M
-/// servers, a leaf moves the part of a rail once each way and a center M - 2 times more.
-///
-/// width: by server and rail
-/// Post:  exact if the links of every server carry the rails' parts; otherwise shares are rounded.
-[[nodiscard]] inline std::vector<std::vector<rational>> rail_centers(
-    std::vector<std::vector<rational>> const& width, rational const& rate) {
-  auto const servers = width.size(), rails = width.front().size();
-  auto const more = static_cast<std::int64_t>(servers) - 2;
-  std::vector<std::vector<rational>> result(servers, std::vector<rational>(rails));
-  rational all;
-  std::vector<rational> of_rail(rails);
-  for (auto const& of_server : width) {
-    for (std::size_t r = 0; r < rails; ++r) {
-      of_rail[r] += of_server[r];
-      all += of_server[r];
-    }
-  }
-  bool is_exact = rate == all / (2 * (more + 1));
-  for (std::size_t s = 0; s < servers; ++s) {
-    for (std::size_t r = 0; r < rails; ++r) {
-      result[s][r] = (width[s][r] / rate - of_rail[r] / all) / more;
-      is_exact = is_exact && result[s][r] >= rational(0);
-    }
-  }
-  if (is_exact) return result;
-  // What a rail is too narrow for in a server moves to the other rails there, which are center of
-  // less. The parts of the rails follow from what each has left, and the other way round.
-  std::vector<double> part(rails);
-  std::vector<std::vector<double>> spare(servers, std::vector<double>(rails));
-  for (std::size_t r = 0; r < rails; ++r) part[r] = ratio(of_rail[r], all);
-  constexpr int rounds = 100;
-  for (int round = 0; round < rounds; ++round) {
-    std::vector<double> leaves(rails, 0);
-    for (std::size_t s = 0; s < servers; ++s) {
-      double lost = 0, room = 0;
-      for (std::size_t r = 0; r < rails; ++r) {
-        spare[s][r] = ratio(width[s][r], rate) - part[r];
-        lost += std::max(-spare[s][r], 0.0);
-        room += std::max(spare[s][r], 0.0);
-      }
-      for (std::size_t r = 0; r < rails; ++r) {
-        double const moved = room > 0 ? std::min(lost / room, 1.0) * std::max(spare[s][r], 0.0) : 0;
-        leaves[r] += part[r] + std::min(spare[s][r], 0.0) + moved;
-        spare[s][r] = std::max(spare[s][r], 0.0) - moved;
-      }
-    }
-    double sum = 0;
-    for (std::size_t r = 0; r < rails; ++r) {
-      part[r] = std::max(ratio(of_rail[r], rate) - leaves[r], 0.0);
-      sum += part[r];
-    }
-    for (double& each : part) each /= sum > 0 ? sum : 1;
-  }
-  for (std::size_t r = 0; r < rails; ++r) {
-    double sum = 0;
-    for (std::size_t s = 0; s < servers; ++s) sum += spare[s][r];
-    for (std::size_t s = 0; s < servers; ++s) {
-      double const share = sum > 0 ? part[r] * spare[s][r] / sum : 0;
-      result[s][r] = nearest_part(share);
-    }
-  }
-  return result;
-}
 
 /// The rest of the widths when `all` is divided over them as equally as their limits allow.
 [[nodiscard]] inline std::vector<double> left_of_widths(std::vector<double> widths,
@@ -296,10 +300,22 @@ class rail_shares {
       width[s][number.at(ports.rail[s][k])] += ports.width[s][k];
     }
   }
-  auto const centers = rail_centers(width, rate);
+  auto const parts = parts_of_rails(width, rate);
+  auto const& centers = parts.centers;
+  std::vector<int> name(number.size());  // of a rail
+  for (auto const& [rail, at] : number) name[at] = rail;
   std::vector<rail_tree> result;
   auto const add = [&](std::size_t s, std::size_t k, rational const& share) {
-    if (share > rational(0)) result.push_back(star_of_servers(s, k, share, width.size()));
+    if (share <= rational(0)) return;
+    auto& made = result.emplace_back(star_of_servers(s, k, share, width.size()));
+    auto const rail = number.at(ports.rail[s][k]);
+    for (std::size_t other = 0; other < width.size(); ++other) {
+      double const detour = parts.detour[other][rail];
+      auto const over = detour > 0 ? parts.over.find({other, rail, s}) : parts.over.end();
+      if (over == parts.over.end()) continue;
+      auto const amount = detour >= 1 ? share : nearest_part(share.to_double() * detour);
+      if (amount > rational(0)) made.detours.push_back({other, name[over->second], amount});
+    }
   };
   for (std::size_t s = 0; s < width.size(); ++s) {
     if (!rounds) {
@@ -310,13 +326,13 @@ class rail_shares {
       }
       continue;
     }
-    for (auto const& [name, rail] : number) {
+    for (auto const& [its_name, rail] : number) {
       std::vector<std::size_t> ranks;
       std::vector<double> widths, limits;
       auto const share = centers[s][rail].to_double();
       auto const more = static_cast<double>(width.size()) - 2;
       for (std::size_t k = 0; k < ports.rail[s].size(); ++k) {
-        if (ports.rail[s][k] != name) continue;
+        if (ports.rail[s][k] != its_name) continue;
         ranks.push_back(k);
         widths.push_back(ratio(ports.width[s][k], rate));
         auto const most = ports.parts[s].empty() ? 1 : ports.parts[s][k].to_double();

@@ -135,6 +135,29 @@ struct server_ports {
   std::vector<std::vector<rational>> parts;
 };
 
+/// Gives ranks that have lost their ways to the outside the rails that their server lacks beside
+/// another one. So ranks at the same position in two servers still share a rail.
+inline void restore_rails(server_ports& ports) {
+  auto const lost_of = [](std::vector<int> const& rails) {
+    return static_cast<std::size_t>(std::ranges::count(rails, -1));
+  };
+  auto const whole = std::ranges::find(ports.rail, std::size_t{0}, lost_of);
+  if (whole == ports.rail.end()) return;
+  for (std::size_t s = 0; s < ports.rail.size(); ++s) {
+    auto const lost = lost_of(ports.rail[s]);
+    if (lost == 0) continue;
+    auto const before = ports;
+    std::size_t next_lost = 0, next = lost;  // those without a rail come first
+    for (std::size_t k = 0; k < whole->size(); ++k) {
+      bool const has_rail = next < whole->size() && before.rail[s][next] == (*whole)[k];
+      auto const from = has_rail || next_lost == lost ? next++ : next_lost++;
+      ports.ids[s][k] = before.ids[s][from];
+      ports.width[s][k] = before.width[s][from];
+      ports.rail[s][k] = from < lost ? (*whole)[k] : before.rail[s][from];
+    }
+  }
+}
+
 /// The ports of servers of equally many ranks; nothing if their numbers differ.
 [[nodiscard]] inline std::optional<server_ports> ports_of(topology const& machine,
                                                           std::vector<server> const& servers) {
@@ -147,6 +170,7 @@ struct server_ports {
     for (int const id : result.ids.back()) rail.push_back(rail_of(machine, id));
     result.parts.emplace_back();
   }
+  restore_rails(result);
   return result;
 }
 
