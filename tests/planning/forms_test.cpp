@@ -388,6 +388,20 @@ TEST(among_servers, ranks_without_a_nic_take_other_rails) {
   EXPECT_EQ(planned, runs);
 }
 
+// A rank without a NIC limits the rate to its link inside. At that rate all ranks would be leaves,
+// and none the root.
+TEST(among_servers, ranks_that_are_all_narrow_have_a_plan) {
+  for (std::int64_t const inner : {1, 2, 3}) {
+    for (int const rails : {1, 4, 8}) {
+      auto const machine = test::rail_servers(4, rails, {{3, 7}, {1, 2}}, inner);
+      auto const p = detail::best_among_servers(machine, {collective::all_reduce, {}, "exact"});
+      ASSERT_TRUE(p);
+      EXPECT_EQ(check_plan(machine, *p).fault.value_or(""), "");
+      for (auto const kind : spanning) sound_plan(machine, {kind, {}, "exact", {}});
+    }
+  }
+}
+
 TEST(among_servers, broadcasts_to_many_ranks_over_few_trees) {
   for (auto const& machine : {machines::dgx_a100(40), machines::dgx_h100(37)}) {
     for (auto const kind : {collective::broadcast, collective::reduce}) {

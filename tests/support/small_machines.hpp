@@ -82,9 +82,11 @@ inline std::vector<std::vector<std::int64_t>> part_of(
 /// Servers of 8 ranks behind one switch, each rank with a NIC. Each of `rails` networks joins NICs
 /// of the same numbers in all servers: with 8 rails each NIC has its own.
 ///
-/// lost: NICs that are joined to no network: server and number
+/// lost:  NICs that are joined to no network: server and number
+/// inner: the capacity of a rank's link to its switch; that of a NIC is 1
 inline topology rail_servers(int servers, int rails,
-                             std::vector<std::pair<int, int>> const& lost = {}) {
+                             std::vector<std::pair<int, int>> const& lost = {},
+                             std::int64_t inner = 12) {
   constexpr int ranks = 8;
   topology machine;
   machine.name = "rails";
@@ -101,8 +103,8 @@ inline topology rail_servers(int servers, int rails,
   for (int server = 0; server < servers; ++server) {
     std::vector<int> own;
     for (int k = 0; k < ranks; ++k) own.push_back(add(node_kind::rank, server));
-    int const inner = add(node_kind::switch_node, server);
-    for (int const rank : own) join(rank, inner, 12, link_kind::nvlink);
+    int const box = add(node_kind::switch_node, server);
+    for (int const rank : own) join(rank, box, inner, link_kind::nvlink);
     for (int k = 0; k < ranks; ++k) {
       int const nic = add(node_kind::switch_node, server);
       join(own[static_cast<std::size_t>(k)], nic, 1, link_kind::pcie);

@@ -144,7 +144,7 @@ class rail_division_search {
 
 /// The shares of an all-reduce at a rate.
 ///
-/// width: by server and rail
+/// width: by server and rail; without any, no server is a center
 /// Post:  exact and without detours if the links of every server carry the rails' parts; otherwise
 ///        shares are rounded.
 [[nodiscard]] inline rail_parts parts_of_rails(std::vector<std::vector<rational>> const& width,
@@ -160,16 +160,18 @@ class rail_division_search {
       all += of_server[r];
     }
   }
+  rail_parts result{std::move(centers),
+                    std::vector<std::vector<double>>(servers, std::vector<double>(rails, 0))};
+  if (all == rational(0)) return result;
   bool is_exact = rate == all / (2 * (more + 1));
   for (std::size_t s = 0; s < servers; ++s) {
     for (std::size_t r = 0; r < rails; ++r) {
-      centers[s][r] = (width[s][r] / rate - of_rail[r] / all) / more;
-      is_exact = is_exact && centers[s][r] >= rational(0);
+      auto& center = result.centers[s][r];
+      center = (width[s][r] / rate - of_rail[r] / all) / more;
+      is_exact = is_exact && center >= rational(0);
     }
   }
-  if (!is_exact) return rail_division_search(width, rate).find();
-  return {std::move(centers),
-          std::vector<std::vector<double>>(servers, std::vector<double>(rails, 0))};
+  return is_exact ? result : rail_division_search(width, rate).find();
 }
 
 }}}  // namespace blink::BLINK_ABI::detail
