@@ -359,7 +359,7 @@ TEST(among_servers, slow_nics_cost_their_share_of_the_network) {
 // The last server may lack several NICs.
 TEST(among_servers, ranks_without_a_nic_take_other_rails) {
   std::mt19937 random(51);
-  int planned = 0, runs = 0;
+  int planned = 0, runs = 0, broadcasts = 0;
   for (int const servers : {5, 9, 20}) {
     for (int const rails : {1, 2, 8}) {
       for (int count = 1; count <= servers / 2; count += 1 + servers / 5) {
@@ -382,10 +382,13 @@ TEST(among_servers, ranks_without_a_nic_take_other_rails) {
           EXPECT_LE(p->rate, p->bound);
           EXPECT_LE(p->trees.size(), 2 * p->ranks.size());
         }
+        plan_request const from_first{collective::broadcast, machine.nodes.front().id, "exact"};
+        if (is_optimal_or_none(machine, from_first)) ++broadcasts;
       }
     }
   }
   EXPECT_EQ(planned, runs);
+  EXPECT_GT(broadcasts, runs / 2 * 3 / 4) << "of " << runs / 2;
 }
 
 // A rank without a NIC limits the rate to its link inside. At that rate all ranks would be leaves,

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -206,10 +207,16 @@ class disjoint_parts {
     } catch (overflow_error const&) {
     }
   };
-  auto const over_rails = [&](narrow_rank_rule rule) {
-    also([&] { return plan_over_rails(machine, wanted, servers, proven.bound, rule); });
+  auto const over_rails = [&](narrow_rank_rule rule, std::size_t stride = 1) {
+    also([&] { return plan_over_rails(machine, wanted, servers, proven.bound, rule, stride); });
   };
   over_rails(narrow_rank_rule::none);
+  // Narrow servers have room for each other's data only where they are no neighbours.
+  for (std::size_t const stride : {5U, 7U, 11U, 13U, 17U, 19U, 23U}) {
+    if (has_one_root(request.collective) && std::gcd(stride, servers.size() - 1) == 1) {
+      over_rails(narrow_rank_rule::none, stride);
+    }
+  }
   if (both_ways) {
     over_rails(narrow_rank_rule::leaves);
     constexpr double rounded = 1e-4;  // what rounding may lose

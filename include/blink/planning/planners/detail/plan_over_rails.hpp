@@ -40,7 +40,8 @@ struct rail_division {
 /// no host, or if there are to be leaves and no rank is narrow.
 [[nodiscard]] inline std::optional<rail_division> divide_over_rails(
     topology const& machine, collective kind, std::vector<server> const& servers,
-    server_ports ports, rational const& rate, std::size_t root_server, narrow_rank_rule rule) {
+    server_ports ports, rational const& rate, std::size_t root_server, narrow_rank_rule rule,
+    std::size_t stride) {
   bool const rounds = rounds_parts(rule);
   std::vector<narrow_rank> narrow;
   if (rule != narrow_rank_rule::none) {
@@ -55,7 +56,7 @@ struct rail_division {
   }
   narrow_hosts hosts(std::move(narrow), ports, rate, rounds);
   if (!hosts.suffice()) return std::nullopt;
-  rail_shares shares(ports, rate, trees_of_servers(ports, kind, rate, root_server, rounds),
+  rail_shares shares(ports, rate, trees_of_servers(ports, kind, rate, root_server, rounds, stride),
                      has_both_phases(kind));
   shares.balance();
   for (std::size_t s = 0; s < servers.size(); ++s) {
@@ -91,12 +92,14 @@ struct rail_division {
 ///
 /// rule: of an all-reduce; leaves are partly leaves of ranks in other servers. Exact leaves give a
 ///       plan at `rate` or none.
+/// stride: of a broadcast; servers have other neighbours with each, see `binary_tree_of_servers`
 /// Time: O(trees * servers * ranks of a server); as many trees as ranks or twice as many as
 ///       positions, and those that are divided.
 [[nodiscard]] inline std::optional<plan> plan_over_rails(topology const& machine,
                                                          plan_request const& request,
                                                          std::vector<server> const& servers,
-                                                         rational rate, narrow_rank_rule rule) {
+                                                         rational rate, narrow_rank_rule rule,
+                                                         std::size_t stride = 1) {
   auto const count = servers.size();
   auto const ports = ports_of(machine, servers);
   if (!ports || count < 3 || rate <= rational(0)) return std::nullopt;
@@ -108,7 +111,8 @@ struct rail_division {
   }
   auto const& ids = ports->ids;
   auto const divide = [&] {
-    return divide_over_rails(machine, request.collective, servers, *ports, rate, root_server, rule);
+    return divide_over_rails(machine, request.collective, servers, *ports, rate, root_server, rule,
+                             stride);
   };
   bool const rounds = rounds_parts(rule);
   if (rounds) rate = rate_up_to(rate.to_double());

@@ -66,14 +66,17 @@ struct rail_tree {
 }
 
 /// One of two complementary binary trees of servers below the center.
+///
+/// stride: from one server to the next in the order of the trees; coprime to their number
 [[nodiscard]] inline rail_tree binary_tree_of_servers(std::size_t center, std::size_t rank,
                                                       rational const& share, std::size_t servers,
-                                                      bool second) {
+                                                      bool second, std::size_t stride) {
   rail_tree result{center, rank, share};
   result.above.assign(servers, center);
   std::vector<int> others;
-  for (std::size_t s = 0; s < servers; ++s) {
-    if (s != center) others.push_back(static_cast<int>(s));
+  for (std::size_t i = 0; i + 1 < servers; ++i) {
+    auto const place = i * stride % (servers - 1);
+    others.push_back(static_cast<int>(place < center ? place : place + 1));
   }
   auto const tree = in_order_tree(others, second);
   result.order = {center, static_cast<std::size_t>(tree.root)};
@@ -354,9 +357,11 @@ class rail_shares {
 ///
 /// root_server: of a broadcast
 /// rounds:      as of `all_reduce_trees`
+/// stride:      of a broadcast, as of `binary_tree_of_servers`
 [[nodiscard]] inline std::vector<rail_tree> trees_of_servers(server_ports const& ports,
                                                              collective kind, rational const& rate,
-                                                             std::size_t root_server, bool rounds) {
+                                                             std::size_t root_server, bool rounds,
+                                                             std::size_t stride) {
   if (has_both_phases(kind)) return all_reduce_trees(ports, rate, rounds);
   auto const servers = ports.ids.size(), positions = ports.ids.front().size();
   std::vector<rail_tree> result;
@@ -364,7 +369,7 @@ class rail_shares {
     rational const share(1, static_cast<std::int64_t>(2 * positions));
     for (std::size_t k = 0; k < positions; ++k) {
       for (bool const second : {false, true}) {
-        result.push_back(binary_tree_of_servers(root_server, k, share, servers, second));
+        result.push_back(binary_tree_of_servers(root_server, k, share, servers, second, stride));
       }
     }
     return result;
