@@ -119,6 +119,15 @@ inline topology with_lost_nic(int servers) {
   return machine;
 }
 
+/// Servers of 8 ranks with a NIC each, without some of the NICs. Each NIC has a rail of its own.
+inline topology with_lost_rail_nics(int servers, int count) {
+  std::vector<std::pair<int, int>> lost;
+  for (int k = 0; k < count; ++k) lost.emplace_back((5 * k + 1) % servers, 3 * k % 8);
+  auto machine = test::rail_servers(servers, 8, lost);
+  machine.name = std::to_string(servers) + " servers, " + std::to_string(count) + " NICs lost";
+  return machine;
+}
+
 /// Known machines first, then families of growing size.
 inline std::vector<machine_row> machine_rows() {
   std::vector<machine_row> rows;
@@ -170,15 +179,20 @@ inline std::vector<machine_row> machine_rows() {
       for (int const servers : {8, 16, 32, 64}) add("one NIC lost", with_lost_nic(servers), kind);
     }
     for (int const servers : {8, 16, 32, 64}) {
-      auto machine = test::rail_servers(servers, 8, {{0, 0}});
-      machine.name = std::to_string(servers) + " servers, one NIC lost";
-      add("one NIC of 8 rails lost", std::move(machine), kind);
+      add("NICs of 8 rails lost", with_lost_rail_nics(servers, 1), kind);
+    }
+    for (int const lost : {2, 15, 50}) {
+      add("NICs of 8 rails lost", with_lost_rail_nics(64, lost), kind);
     }
     for (int const servers : {8, 16}) add("3 % slow NICs", with_slow_nics(servers), kind);
     for (int const side : {4, 6, 8, 10, 12})
       add("square tori", machines::torus({side, side}), kind);
     for (int const side : {8, 12}) add("one link of a torus lost", broken_torus(side), kind);
   }
+  for (int const lost : {2, 15}) {
+    add("NICs of 8 rails lost", with_lost_rail_nics(64, lost), collective::broadcast);
+  }
+  add("3 % slow NICs", with_slow_nics(64), collective::broadcast);
   for (unsigned const ranks : {8U, 16U, 32U, 64U}) {
     for (auto const kind :
          {collective::all_gather, collective::all_reduce, collective::broadcast}) {

@@ -174,7 +174,7 @@ template <class = when_used>
       break;
     case collective::all_reduce: {
       std::size_t const least = rank_count > many ? static_cast<std::size_t>(rank_count) * kib : 0;
-      if (least > 0) from(0, "binomial");
+      if (least > 0) from(0, "binomial");  // log n steps of the buffer; a star has 2 n messages
       from(least, "star");
       if (over.reaches && least < 512 * kib) {
         from(512 * kib, "star", 48 * kib);

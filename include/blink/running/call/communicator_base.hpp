@@ -14,6 +14,7 @@
 #include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/eager_inputs.hpp>
+#include <blink/running/call/detail/set_tasks.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/detail/store_mode_tuner.hpp>
@@ -111,7 +112,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
       });
       result = comm.enter(call.prepared, record);
       if constexpr (eager_communicator<Comm>) call.is_eager = comm.is_eager();
-      guarded(call, [&] { set_tasks(call, id_of(call, record)); });  // allocation may fail
+      guarded(call, [&] { set_tasks(call, record.parameters); });  // allocation may fail
       if (result == status::ok) open_tasks(call);
     }
     if constexpr (eager_communicator<Comm>) call.is_eager = comm.group().from_leader(call.is_eager);
@@ -269,28 +270,6 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     }
   }
 
-  // The id of a call, for this rank alone: equal for calls whose tasks are set in the same way.
-  [[nodiscard]] static std::uint64_t id_of(call_frame const& call, call_record const& record) {
-    auto const types = reinterpret_cast<std::uintptr_t>(&call.types);
-    return record.parameters.hash() + types * 0x8cb92ba72f3d8dd7u +
-           static_cast<std::uint64_t>(call.order) + 1;
-  }
-  // Sets what follows from sizes and types. Programs repeat calls, and setting the tasks of each
-  // one again is a fifth of a call of 8 KiB among 8 ranks.
-  void set_tasks(call_frame& call, std::uint64_t id) {
-    auto& set_for = call.prepared.set_for(call.rank);
-    bool const is_equal = call.size.blocks == nullptr;  // unequal blocks may have equal ids
-    if (call.is_eager || (is_equal && set_for == id)) return;
-    set_for = 0;
-    auto const& types = call.types;
-    for (std::size_t k = 0; k < call.task_count(); ++k) {
-      auto& here = call.tasks.first[k];
-      call.prepared.set_call(here, call.kind, block_of(call, here), types.sizes, call.order,
-                             types.cut, call.size.chunk_bytes);
-    }
-    if (call.order == order_promise::any) give_memory_for_sums(call);
-    if (is_equal) set_for = id;
-  }
   void open_tasks(call_frame& call) {
     for (std::size_t k = 0; k < call.task_count(); ++k) {
       auto& here = call.tasks.first[k];
@@ -300,34 +279,6 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
                              call.types.sizes.value);
       }
       open_task(lone_thread{}, comm().transport(), here, call.types.sizes.value);
-    }
-  }
-  [[nodiscard]] block_range block_of(call_frame const& call, tree_task const& here) {
-    if (call.size.blocks == nullptr) {
-      return call.prepared.equal_block(here, call.kind, call.size.count);
-    }
-    auto const& source = call.prepared.source();
-    return call.size.blocks[block_number(source, source.trees[here.tree], call.kind)];
-  }
-
-  // Gives memory for sums to tasks that may combine some arrivals before others.
-  void give_memory_for_sums(call_frame& call) {
-    auto const has_sums = [](tree_task const& here) {
-      return here.in_count > 1 && here.in_count <= early_sums::most_arrivals;
-    };
-    constexpr std::size_t line = 128;
-    auto const bytes = [&](tree_task const& here) {
-      std::size_t const most = here.chunk < here.count ? here.chunk : here.count;
-      std::size_t const all = most * call.types.accumulator_bytes;
-      return has_sums(here) ? (all + line - 1) / line * line : 0;
-    };
-    std::size_t needed = 0;
-    for (std::size_t k = 0; k < call.task_count(); ++k) needed += bytes(call.tasks.first[k]);
-    std::byte* next = needed == 0 ? nullptr : call.prepared.sums_of(call.rank).at_least(needed);
-    for (std::size_t k = 0; k < call.task_count(); ++k) {
-      auto& here = call.tasks.first[k];
-      here.early.sums = has_sums(here) ? next : nullptr;
-      next += bytes(here);
     }
   }
 

@@ -309,34 +309,15 @@ class shared_state {
 
   // --- sleep ---
 
-  /// Announces that a rank is about to sleep, and returns a ticket. The rank checks once more
-  /// whether it must sleep, and then calls `sleep` with the ticket. Events in between wake it.
+  /// See `detail::doorbell`.
   [[nodiscard]] std::uint32_t prepare_sleep(int rank) {
-    auto& board = at(rank);
-    std::uint32_t const ticket = board.doorbell.load();
-    board.is_asleep.store(1);
-    head_->sleepers.fetch_add(1);
-    return ticket;
+    return at(rank).doorbell.prepare_sleep(head_->sleepers);
   }
   void sleep(int rank, std::uint32_t ticket, nanoseconds longest) {
-    detail::sleep_on(at(rank).doorbell, ticket, longest);
+    at(rank).doorbell.sleep(ticket, longest);
   }
-  void end_sleep(int rank) {
-    at(rank).is_asleep.store(0);
-    head_->sleepers.fetch_sub(1);
-  }
-  /// Wakes a rank after an event for it.
-  ///
-  /// The read of the sleepers may overtake the store of the event. Then the rank sleeps until the
-  /// end of its sleep, which is short. A fence that excludes this costs every message more than
-  /// such sleeps cost.
-  void ring(int rank) {
-    if (head_->sleepers.load(std::memory_order_relaxed) == 0) return;
-    auto& board = at(rank);
-    if (board.is_asleep.exchange(0) == 0) return;
-    board.doorbell.fetch_add(1);
-    detail::wake(board.doorbell);
-  }
+  void end_sleep(int rank) { at(rank).doorbell.end_sleep(head_->sleepers); }
+  void ring(int rank) { at(rank).doorbell.ring(head_->sleepers); }
   /// Wakes ranks that sleep until this one enters a call. Waking all of them at each entry takes
   /// long if there are many: 1,024 threads on two cores needed 0.6 s for each call.
   void wake_those_that_wait_for(int rank) {

@@ -26,10 +26,10 @@ class answering_peers {
       if (!messages.is_lost(peer) && !messages.is_present(peer)) absent_.push_back(peer);
     }
   }
-  /// True if a neighbour's answer is not needed: it is lost, or has left.
-  [[nodiscard]] bool miss_some() const {
+  /// True if a neighbour is the cause, whatever the others answer.
+  [[nodiscard]] bool have_lost_one() const {
     auto const& all = messages_->neighbours();
-    return std::any_of(all.begin(), all.end(), [&](int peer) { return is_missed(peer); });
+    return std::any_of(all.begin(), all.end(), [&](int peer) { return is_without_its_part(peer); });
   }
 
   [[nodiscard]] std::vector<int> const& ranks() const { return messages_->neighbours(); }
@@ -38,7 +38,7 @@ class answering_peers {
     using place = peer_status::place;
     peer_status result;
     auto const call = " call " + std::to_string(messages_->call());
-    if (is_missed(peer)) {
+    if (is_without_its_part(peer)) {
       result.at = place::lost;
       result.how = messages_->is_lost(peer) ? "is lost" : "has left without entering" + call;
       return result;
@@ -61,7 +61,8 @@ class answering_peers {
   [[nodiscard]] bool is_absent(int peer) const {
     return std::find(absent_.begin(), absent_.end(), peer) != absent_.end();
   }
-  [[nodiscard]] bool is_missed(int peer) const {
+  // A neighbour that is lost, or has left before this call.
+  [[nodiscard]] bool is_without_its_part(int peer) const {
     auto const& all = messages_->neighbours();
     if (std::find(all.begin(), all.end(), peer) == all.end()) return false;
     return messages_->is_lost(peer) || (is_absent(peer) && messages_->is_gone(peer));
@@ -82,9 +83,8 @@ template <message_channel Channel>
                                                          control_messages<Channel>& messages,
                                                          std::chrono::nanoseconds deadline) {
   detail::answering_peers const peers(messages);
-  bool const needs_answers = !peers.miss_some();
   bool const has_asked_now = messages.ask();
-  if (needs_answers) {
+  if (!peers.have_lost_one()) {
     messages.wait_for_answers(has_asked_now ? deadline / 4 : std::chrono::nanoseconds{0});
     if (messages.has_failed(messages.call())) return messages.failure();
   }

@@ -92,7 +92,7 @@ struct rail_division {
 ///
 /// rule: of an all-reduce; leaves are partly leaves of ranks in other servers. Exact leaves give a
 ///       plan at `rate` or none.
-/// stride: of a broadcast; servers have other neighbours with each, see `binary_tree_of_servers`
+/// stride: of a broadcast: which servers are neighbours in its trees, see `binary_tree_of_servers`
 /// Time: O(trees * servers * ranks of a server); as many trees as ranks or twice as many as
 ///       positions, and those that are divided.
 [[nodiscard]] inline std::optional<plan> plan_over_rails(topology const& machine,

@@ -6,30 +6,34 @@
 #include <blink/planning/planners/detail/short_numbers.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// A server whose links on one rail are too narrow for the trees of that rail.
+struct narrow_rail {
+  double detour = 0;  ///< the fraction of these trees that crosses to the server on another rail
+  std::vector<std::size_t> over{};  ///< that rail, by center; the number of rails: none
+};
+
 /// The shares of an all-reduce among rails and servers.
 struct rail_parts {
-  std::vector<std::vector<rational>> centers;  ///< by server and rail: of which it is the center
-  /// By server and rail: the fraction of the rail's trees that reaches the server on another rail.
-  std::vector<std::vector<double>> detour;
-  std::map<std::array<std::size_t, 3>, std::size_t> over{};  ///< that rail, by server, rail, center
+  /// By server and rail: the share of which the server is the center there.
+  std::vector<std::vector<rational>> centers{};
+  std::map<std::pair<std::size_t, std::size_t>, narrow_rail> narrow{};  ///< by server and rail
 };
 
 /// Divides an all-reduce at a rate over the rails of servers. With M servers, a leaf moves the part
 /// of a rail once each way and a center M - 2 times more.
 ///
-/// What a rail is too narrow for in a server makes a detour over other rails there. That loads
-/// these rails at the centers, too. Centers get what leaves and detours do not need, and a rail the
-/// part of its centers. The numbers are found by repetition.
+/// A server may have links on a rail that are too narrow for the trees of that rail. What they do
+/// not carry makes a detour over another rail, which it loads in that server and at the center. The
+/// search repeats two steps. Centers get the links that leaves and detours do not need, and the
+/// part of a rail becomes the sum of its centers.
 class rail_division_search {
  public:
   /// width: by server and rail
@@ -54,14 +58,13 @@ class rail_division_search {
   [[nodiscard]] rail_parts find() {
     constexpr int rounds = 60;
     for (int round = 0; round < rounds; ++round) improve();
-    rail_parts result{{}, zeros(), over_};
+    rail_parts result;
     for (std::size_t s = 0; s < servers_; ++s) {
       auto& of_server = result.centers.emplace_back();
-      for (std::size_t r = 0; r < rails_; ++r) {
-        of_server.push_back(nearest_part(center_[s][r]));
-        result.detour[s][r] = detour_of(s, r);
-      }
+      for (std::size_t r = 0; r < rails_; ++r) of_server.push_back(nearest_part(center_[s][r]));
     }
+    for (auto& [at, one] : narrow_) one.detour = detour_of(at.first, at.second);
+    result.narrow = std::move(narrow_);
     return result;
   }
 
@@ -76,23 +79,23 @@ class rail_division_search {
 
   // Gives each center of a rail that is too narrow in a server one other rail. Rails are chosen in
   // proportion to what they have to spare in the server.
-  void choose_detours(std::size_t s, std::size_t rail) {
+  [[nodiscard]] std::vector<std::size_t> rails_of_detours(std::size_t s, std::size_t rail) const {
+    std::vector<std::size_t> result(servers_, rails_);
     std::vector<double> quota(rails_, 0);
     double room = 0;
     for (std::size_t r = 0; r < rails_; ++r) room += std::max(spare(s, r), 0.0);
-    if (room <= 0) return;
+    if (room <= 0) return result;
     for (std::size_t c = 0; c < servers_; ++c) {
       if (c == s) continue;
-      std::size_t best = rails_;
+      auto& best = result[c];
       for (std::size_t r = 0; r < rails_; ++r) {
         quota[r] += center_[c][rail] * std::max(spare(s, r), 0.0) / room;
         bool const is_possible = spare(s, r) > 0 && spare(c, r) > 0;
         if (is_possible && (best == rails_ || quota[r] > quota[best])) best = r;
       }
-      if (best == rails_) continue;
-      quota[best] -= center_[c][rail];
-      over_[{s, rail, c}] = best;
+      if (best != rails_) quota[best] -= center_[c][rail];
     }
+    return result;
   }
 
   void improve() {
@@ -104,15 +107,12 @@ class rail_division_search {
         double const detour = detour_of(s, r);
         if (detour == 0) continue;
         straight[r] -= detour;
-        if (!chosen_.contains({s, r})) {
-          chosen_.insert({s, r});
-          choose_detours(s, r);
-        }
+        auto& over = narrow_[{s, r}].over;
+        if (over.empty()) over = rails_of_detours(s, r);
         for (std::size_t c = 0; c < servers_; ++c) {
-          auto const found = over_.find({s, r, c});
-          if (found == over_.end()) continue;
-          rest[s][found->second] -= center_[c][r] * detour;
-          rest[c][found->second] -= center_[c][r] * detour;
+          if (over[c] == rails_) continue;
+          rest[s][over[c]] -= center_[c][r] * detour;
+          rest[c][over[c]] -= center_[c][r] * detour;
         }
       }
     }
@@ -135,11 +135,10 @@ class rail_division_search {
   }
 
   std::size_t servers_, rails_;
-  table width_;                                           // as a part of the buffer
-  table center_;                                          // shares
-  std::vector<double> part_;                              // of each rail: the sum of its centers
-  std::set<std::pair<std::size_t, std::size_t>> chosen_;  // server and rail
-  std::map<std::array<std::size_t, 3>, std::size_t> over_;
+  table width_;               // as a part of the buffer
+  table center_;              // shares
+  std::vector<double> part_;  // of each rail: the sum of its centers
+  std::map<std::pair<std::size_t, std::size_t>, narrow_rail> narrow_;
 };
 
 /// The shares of an all-reduce at a rate.
@@ -151,7 +150,8 @@ class rail_division_search {
                                                rational const& rate) {
   auto const servers = width.size(), rails = width.front().size();
   auto const more = static_cast<std::int64_t>(servers) - 2;
-  std::vector<std::vector<rational>> centers(servers, std::vector<rational>(rails));
+  rail_parts result;
+  result.centers.assign(servers, std::vector<rational>(rails));
   rational all;
   std::vector<rational> of_rail(rails);
   for (auto const& of_server : width) {
@@ -160,8 +160,6 @@ class rail_division_search {
       all += of_server[r];
     }
   }
-  rail_parts result{std::move(centers),
-                    std::vector<std::vector<double>>(servers, std::vector<double>(rails, 0))};
   if (all == rational(0)) return result;
   bool is_exact = rate == all / (2 * (more + 1));
   for (std::size_t s = 0; s < servers; ++s) {

@@ -240,8 +240,9 @@ class rail_shares {
         (as_hub ? moved.hub : moved.leaf) = at_end;
       }
       bool const one_end_moves = most > rational(0);
-      for (std::size_t k = 0; !one_end_moves && k < room_[leaf].size(); ++k) {
-        auto const to_rail = ports_.rail[leaf][k];
+      for (std::size_t i = 0; !one_end_moves && i < room_[leaf].size(); ++i) {
+        // Not the same rail first for all, or the last servers find the last rail full.
+        auto const to_rail = ports_.rail[leaf][(leaf + above + i) % room_[leaf].size()];
         if (std::ranges::count(ports_.rail[above], to_rail) == 0) continue;
         auto const hub = freest(above, to_rail, true), to = freest(leaf, to_rail, false);
         auto const free = std::min(left(leaf, to, false), left(above, hub, true));
@@ -312,12 +313,10 @@ class rail_shares {
     if (share <= rational(0)) return;
     auto& made = result.emplace_back(star_of_servers(s, k, share, width.size()));
     auto const rail = number.at(ports.rail[s][k]);
-    for (std::size_t other = 0; other < width.size(); ++other) {
-      double const detour = parts.detour[other][rail];
-      auto const over = detour > 0 ? parts.over.find({other, rail, s}) : parts.over.end();
-      if (over == parts.over.end()) continue;
-      auto const amount = detour >= 1 ? share : nearest_part(share.to_double() * detour);
-      if (amount > rational(0)) made.detours.push_back({other, name[over->second], amount});
+    for (auto const& [at, one] : parts.narrow) {
+      if (at.second != rail || at.first == s || one.over[s] == name.size()) continue;
+      auto const amount = one.detour >= 1 ? share : nearest_part(share.to_double() * one.detour);
+      if (amount > rational(0)) made.detours.push_back({at.first, name[one.over[s]], amount});
     }
   };
   for (std::size_t s = 0; s < width.size(); ++s) {

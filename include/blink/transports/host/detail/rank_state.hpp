@@ -7,6 +7,7 @@
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/stall.hpp>
+#include <blink/transports/host/detail/doorbell.hpp>
 
 #include <array>
 #include <atomic>
@@ -99,8 +100,7 @@ struct alignas(128) rank_state {
   // entries, because peers may be fetching those cache lines.
   alignas(128) std::atomic<std::uint32_t> is_inside;  // a `shared_state::place_in_call`
   std::atomic<std::uint32_t> is_gone;
-  std::atomic<std::uint32_t> doorbell;  // changes when a sleeping rank must wake
-  std::atomic<std::uint32_t> is_asleep;
+  detail::doorbell doorbell;
   std::atomic<std::uint32_t> asks;       // 1 once the rank has called shrink
   std::atomic<std::uint64_t> waits_for;  // an encoded stall; 0: none
   std::atomic<std::uint64_t> heartbeats;
