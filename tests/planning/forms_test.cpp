@@ -387,6 +387,14 @@ TEST(among_servers, ranks_without_a_nic_take_other_rails) {
       }
     }
   }
+  // In many servers at once, each of which is full.
+  std::vector<std::pair<int, int>> lost;
+  for (int k = 0; k < 15; ++k) lost.emplace_back((5 * k + 1) % 64, 3 * k % 8);
+  auto const machine = test::rail_servers(64, 8, lost);
+  auto const p = plan_among_servers(machine, {collective::all_gather, {}, "exact"});
+  ASSERT_TRUE(p);
+  EXPECT_EQ(check_plan(machine, *p).fault.value_or(""), "");
+  EXPECT_EQ(p->rate, p->bound);
   EXPECT_EQ(planned, runs);
   EXPECT_GT(broadcasts, runs / 2 * 3 / 4) << "of " << runs / 2;
 }
