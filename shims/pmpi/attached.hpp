@@ -81,7 +81,7 @@ class started_wait {
   // The time that the program computes between tests counts little. Reading the clock takes as long
   // as several tests.
   [[nodiscard]] blink::status after_a_test() {
-    if (++count_ % 16 == 0 && tests_.on_idle(now(), *options_)) {
+    if (++count_ % 16 == 0 && tests_.on_idle(now(), *options_, transport_->rank_count())) {
       return blocking_.on_idle_tests(tests_.waited());
     }
     return transport_->is_aborted() ? blink::status::aborted : blink::status::ok;

@@ -535,17 +535,19 @@ TEST(idle_tests, each_while_between_two_tests_counts_up_to_a_sixteenth_of_the_de
   limits.deadline = std::chrono::nanoseconds(1600);
   limits.sleep = std::chrono::nanoseconds(10);
   blink::detail::idle_tests tests;
-  EXPECT_FALSE(tests.on_idle(1'000'000, limits));  // the first test: no time has passed
-  EXPECT_FALSE(tests.on_idle(1'000'005, limits));
-  EXPECT_TRUE(tests.on_idle(1'000'011, limits));
+  EXPECT_FALSE(tests.on_idle(1'000'000, limits, 64));  // the first test: no time has passed
+  EXPECT_FALSE(tests.on_idle(1'000'005, limits, 64));
+  EXPECT_TRUE(tests.on_idle(1'000'011, limits, 64));
   EXPECT_EQ(tests.waited(), 11U);
-  EXPECT_TRUE(tests.on_idle(9'000'000, limits));
+  EXPECT_TRUE(tests.on_idle(9'000'000, limits, 64));
   EXPECT_EQ(tests.waited(), 112U);
-  EXPECT_FALSE(tests.on_idle(9'000'009, limits));
+  EXPECT_FALSE(tests.on_idle(9'000'009, limits, 64));
   EXPECT_EQ(tests.waited(), 121U);
   tests.on_progress();
-  EXPECT_FALSE(tests.on_idle(99'000'000, limits));
+  EXPECT_FALSE(tests.on_idle(99'000'000, limits, 64));
   EXPECT_EQ(tests.waited(), 0U);
+  EXPECT_FALSE(tests.on_idle(99'000'015, limits, 65)) << "more ranks look less often";
+  EXPECT_TRUE(tests.on_idle(99'000'020, limits, 65));
 }
 
 }}  // namespace call_queue_test

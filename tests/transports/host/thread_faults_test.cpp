@@ -6,6 +6,7 @@
 #include <blink/collectives.hpp>
 #include <blink/transports/host/slots.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/fault_injection.hpp"
 #include "support/faulty_transport.hpp"
 #include <gtest/gtest.h>
@@ -173,7 +174,7 @@ TEST(shared_state, ranks_that_do_their_part_and_leave_during_a_search_are_not_lo
     ends_meanwhile const signs(state);
     for (int rank = 0; rank < 3; ++rank) state.enter(rank, {});
     state.exit_call(2);
-    EXPECT_FALSE(state.is_hopeless(1, 0)) << "all are inside, and none is lost";
+    EXPECT_EQ(state.loss_before_end(1, 1), blink::shared_state::loss::none) << "all are inside";
     state.set_failure_detector(&signs);
     if (leaves) state.set_gone(1, true);
     EXPECT_EQ(state.loss_before_arrival(1, 1),
@@ -181,9 +182,31 @@ TEST(shared_state, ranks_that_do_their_part_and_leave_during_a_search_are_not_lo
     if (!leaves) {
       EXPECT_EQ(state.loss_before_end(1, 1), blink::shared_state::loss::none);
     }
-    EXPECT_EQ(state.is_hopeless(1, 0), leaves);
-    EXPECT_TRUE(state.is_hopeless(2, 0)) << "nobody enters the next call";
+    EXPECT_EQ(state.loss_before_end(1, 2),
+              leaves ? blink::shared_state::loss::left : blink::shared_state::loss::died)
+        << "it does not enter the next call";
   }
+}
+
+// A waiting rank looks at some peers at a time. It finds a lost one long before the deadline, even
+// if it is the only rank that waits, and waits for another peer.
+TEST(thread_faults, one_of_many_ranks_that_is_lost_is_found_by_a_rank_that_waits_for_another) {
+  constexpr int ranks = 70, lost = 41;
+  blink::thread_ranks threads(ranks);
+  std::atomic<bool> is_found = false;
+  std::string found;
+  threads.run([&](auto& comm) {
+    if (comm.rank() == lost) return;
+    std::vector<int> data(1);
+    if (comm.rank() != 0) {
+      while (!is_found) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    auto const why = blink_test::error_of([&] { blink::all_reduce(comm, data); });
+    if (comm.rank() != 0) return;
+    found = why;
+    is_found = true;
+  });
+  EXPECT_EQ(found, "rank 0, all_reduce: rank 41 has left without entering call 1");
 }
 
 }}  // namespace thread_faults_test

@@ -339,7 +339,8 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
   }
   [[nodiscard]] status on_idle_test(call_frame& call) {
     auto const& limits = comm().options().waits;
-    if (!call.idle.on_idle(non_blocking().now(), limits)) return status::ok;
+    auto const time = non_blocking().now();
+    if (!call.idle.on_idle(time, limits, comm().rank_count())) return status::ok;
     if constexpr (tested_wait_policy<waits_of<Comm>>) {
       return comm().waits().on_idle_tests(call.idle.waited());
     } else {

@@ -23,13 +23,18 @@ struct wait_options {
   nanoseconds deadline{30'000'000'000};  ///< the longest time without any progress
   int spins = 200;    ///< rounds over the tasks before it yields; few if ranks share cores
   int yields = 1000;  ///< rounds with a yield before it sleeps
-  /// The longest sleep. Events wake a rank earlier, except in rare races.
+  /// The longest sleep of up to 64 ranks, and in proportion of more. Events wake a rank earlier,
+  /// except in rare races.
   nanoseconds sleep{500'000};
 };
 
 /// Nanoseconds after which a waiting rank checks again whether its wait can still succeed.
-[[nodiscard]] inline std::uint64_t longest_sleep(wait_options const& options) {
-  auto const sleep = static_cast<std::uint64_t>(options.sleep.count());
+///
+/// ranks: that may all wait. Many look less often, because those that look may keep the cores from
+///        those that work.
+[[nodiscard]] inline std::uint64_t time_between_looks(wait_options const& options, int ranks) {
+  auto const groups = (static_cast<std::uint64_t>(ranks) + 63) / 64;
+  auto const sleep = static_cast<std::uint64_t>(options.sleep.count()) * groups;
   auto const part = static_cast<std::uint64_t>(options.deadline.count()) / 16 + 1;
   return sleep < part ? sleep : part;
 }

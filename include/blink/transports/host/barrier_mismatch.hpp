@@ -36,11 +36,16 @@ struct barrier_mismatch {
   [[nodiscard]] bool is_there() const { return caller >= 0; }
 };
 
+/// Returns this rank and the peer if the two can never meet.
+[[nodiscard]] inline barrier_mismatch mismatch_of(shared_state const& state, int rank, int peer) {
+  if (can_never_meet(state, peer, rank)) return {peer, rank};
+  if (can_never_meet(state, rank, peer)) return {rank, peer};
+  return {};
+}
 /// Returns this rank, which waits, and a peer that it can never meet, if there is one.
 [[nodiscard]] inline barrier_mismatch find_mismatch(shared_state const& state, int rank) {
   for (int peer = 0; peer < state.rank_count(); ++peer) {
-    if (can_never_meet(state, peer, rank)) return {peer, rank};
-    if (can_never_meet(state, rank, peer)) return {rank, peer};
+    if (auto const found = mismatch_of(state, rank, peer); found.is_there()) return found;
   }
   return {};
 }

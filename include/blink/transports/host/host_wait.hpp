@@ -21,14 +21,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Returns the wait options for transports of this type. Over shaped links data arrives by time
-/// alone, which wakes no rank.
+/// Returns the wait options of `ranks` ranks that look at each other, over a transport of this type.
+/// They sleep until it is time to look. Over shaped links data arrives by time alone, which wakes no
+/// rank, so they sleep 20 us at most.
 template <class Transport>
-[[nodiscard]] wait_options waits_over(wait_options options) {
-  if constexpr (Transport::is_shaped) {
-    nanoseconds const most(20'000);
-    if (options.sleep > most) options.sleep = most;
-  }
+[[nodiscard]] wait_options waits_over(wait_options options, int ranks = 1) {
+  auto const looks = time_between_looks(options, ranks);
+  nanoseconds const most(Transport::is_shaped ? 20'000 : static_cast<std::int64_t>(looks));
+  if (options.sleep > most || !Transport::is_shaped) options.sleep = most;
   return options;
 }
 
@@ -37,7 +37,7 @@ struct wait_record {
   std::vector<std::uint64_t> heartbeats;  ///< by rank: heartbeats half a deadline ago
   bool has_listened = false;              ///< true if `heartbeats` were read in this wait
   std::uint64_t nanoseconds = 0;          ///< the time that the rank has waited
-  std::uint64_t searches = 0;             ///< for ranks that died
+  int next = 0;                           ///< counted from this rank: the peer to look at next
 };
 
 /// The context of a host thread's waits: one rank's present call.
@@ -130,15 +130,14 @@ class host_wait {
   template <class = when_used>
   [[nodiscard]] status sleep(std::uint64_t time) {
     auto& state = *place_.state;
-    std::uint64_t const longest = longest_sleep(options_);
     if (is_down_) {
-      state.sleep(place_.rank, ticket_, nanoseconds(static_cast<std::int64_t>(longest)));
+      state.sleep(place_.rank, ticket_, options_.sleep);
       state.end_sleep(place_.rank);
       is_down_ = false;
       return status::ok;
     }
     // Not after each sleep: it takes as long as there are ranks, and events end most sleeps early.
-    if (time - looked_ >= longest) {
+    if (time - looked_ >= time_between_looks(options_, state.rank_count())) {
       looked_ = time;
       if (status const result = look(time - idle_since_); result != status::ok) return result;
     }
@@ -154,15 +153,28 @@ class host_wait {
     if (where.peer < 0 && place_.missing != nullptr) where.peer = *place_.missing;
     place_.state->set_waiting(place_.rank, where);
   }
-  // Checks whether the wait can still succeed, after `waited` nanoseconds.
+  // True if the call cannot end because of this peer.
+  [[nodiscard]] bool is_hopeless(int peer) const {
+    auto const& state = *place_.state;
+    return state.loss_before_end(peer, place_.call) != shared_state::loss::none ||
+           mismatch_of(state, place_.rank, peer).is_there();
+  }
+  // Checks whether the wait can still succeed, after `waited` nanoseconds: looks at the peer that
+  // it waits for and at some others, next time at the following ones. If all ranks looked at all,
+  // 1,024 threads would look all the time.
   template <class = when_used>
   [[nodiscard]] status look(std::uint64_t waited) {
     auto& state = *place_.state;
     auto& memory = *place_.memory;
     memory.nanoseconds = waited;
-    if (memory.nanoseconds > deadline() || state.is_hopeless(place_.call, memory.searches++) ||
-        find_mismatch(state, place_.rank).is_there()) {
+    if (memory.nanoseconds > deadline()) return status::timed_out;
+    if (int const peer = state.waiting(place_.rank).where.peer; peer >= 0 && is_hopeless(peer)) {
       return status::timed_out;
+    }
+    constexpr int most = 8;  // each takes a microsecond, because the system is asked
+    for (int k = 0; k < most && k < state.rank_count(); ++k) {
+      memory.next = (memory.next + 1) % state.rank_count();
+      if (is_hopeless((place_.rank + memory.next) % state.rank_count())) return status::timed_out;
     }
     if (!memory.has_listened && memory.nanoseconds > deadline() / 2) {  // see `describe_stall`
       for (int peer = 0; peer < state.rank_count(); ++peer) {

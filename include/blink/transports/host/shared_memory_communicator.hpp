@@ -130,7 +130,7 @@ class shared_memory_communicator {
            (eager.has_blocks ? own_block : 0);
   }
   [[nodiscard]] host_wait waits() const {
-    return {waits_over<Transport>(options_->waits),
+    return {waits_over<Transport>(options_->waits, rank_count()),
             {state_, &own_->waits, own_->call, rank_, own_->kind, own_->tasks, &own_->missing,
              own_.operator->()}};
   }

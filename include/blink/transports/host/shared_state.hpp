@@ -216,35 +216,21 @@ class shared_state {
   ///
   /// is_done: true once it has. It is read once more after a loss is seen, because the rank may do
   ///          it and leave between two looks.
-  /// asks:    false to leave out what costs a system call
   template <class Done>
-  [[nodiscard]] loss loss_before(int rank, Done const& is_done, bool asks = true) const {
+  [[nodiscard]] loss loss_before(int rank, Done const& is_done) const {
     if (is_done()) return loss::none;
-    auto const found = is_gone(rank) ? loss::left : asks && is_dead(rank) ? loss::died : loss::none;
+    auto const found = is_gone(rank) ? loss::left : is_dead(rank) ? loss::died : loss::none;
     return found == loss::none || is_done() ? loss::none : found;
   }
   /// The same for a call.
-  [[nodiscard]] loss loss_before_end(int rank, std::uint64_t call, bool asks = true) const {
-    return loss_before(rank, [&] { return has_ended(rank, call); }, asks);
+  [[nodiscard]] loss loss_before_end(int rank, std::uint64_t call) const {
+    return loss_before(rank, [&] { return has_ended(rank, call); });
   }
   /// The same for the arrival at a barrier.
-  [[nodiscard]] loss loss_before_arrival(int rank, std::uint64_t round, bool asks = true) const {
-    return loss_before(rank, [&] { return has_arrived_at(rank, round); }, asks);
+  [[nodiscard]] loss loss_before_arrival(int rank, std::uint64_t round) const {
+    return loss_before(rank, [&] { return has_arrived_at(rank, round); });
   }
 
-  /// True if this call cannot end, because a rank that it needs has left or died.
-  ///
-  /// search: of this wait; each search asks the system about some ranks, because it takes a
-  ///         microsecond for each, and the next about the following ones
-  [[nodiscard]] bool is_hopeless(std::uint64_t call, std::uint64_t search) const {
-    auto const ranks = static_cast<std::uint64_t>(rank_count());
-    constexpr std::uint64_t asked = 8;  // in a search
-    for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-      bool const is_asked = ranks <= asked || (rank / asked) == search % ((ranks - 1) / asked + 1);
-      if (loss_before_end(static_cast<int>(rank), call, is_asked) != loss::none) return true;
-    }
-    return false;
-  }
   [[nodiscard]] bool is_dead(int rank) const { return signs_ != nullptr && signs_->is_dead(rank); }
   template <class = when_used>
   [[nodiscard]] std::string describe(int rank) const {

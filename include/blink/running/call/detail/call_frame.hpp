@@ -163,12 +163,12 @@ class idle_tests {
   void on_progress() { *this = {}; }
   /// Counts a test without progress at `time`, in nanoseconds. Returns true if it is time to look
   /// for the cause, which costs more than a test. Ranks in a wait look as often.
-  [[nodiscard]] bool on_idle(std::uint64_t time, wait_options const& limits) {
+  [[nodiscard]] bool on_idle(std::uint64_t time, wait_options const& limits, int ranks) {
     if (last_ == 0) last_ = looked_ = time;
     std::uint64_t const most = static_cast<std::uint64_t>(limits.deadline.count()) / 16 + 1;
     waited_ += time - last_ < most ? time - last_ : most;
     last_ = time;
-    if (time - looked_ < longest_sleep(limits)) return false;
+    if (time - looked_ < time_between_looks(limits, ranks)) return false;
     looked_ = time;
     has_looked_ = true;
     return true;
