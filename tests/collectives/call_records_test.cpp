@@ -129,12 +129,12 @@ blink::schedule star_on_links(int ranks) {
     }
   }
   for (auto& tree : result.trees) {
-    tree.reduce_route.resize(static_cast<std::size_t>(ranks));
+    tree.reduce_route.assign(static_cast<std::size_t>(ranks), {});
     tree.broadcast_route = tree.reduce_route;
     for (int rank = 0; rank < ranks; ++rank) {
       if (rank == tree.root) continue;
-      tree.reduce_route[static_cast<std::size_t>(rank)] = {number(rank, tree.root)};
-      tree.broadcast_route[static_cast<std::size_t>(rank)] = {number(tree.root, rank)};
+      tree.reduce_route.set(static_cast<std::size_t>(rank), {number(rank, tree.root)});
+      tree.broadcast_route.set(static_cast<std::size_t>(rank), {number(tree.root, rank)});
     }
   }
   return result;

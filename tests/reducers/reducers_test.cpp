@@ -224,10 +224,10 @@ TEST(reducer, not_commutative_keeps_the_order_of_the_ranks) {
     keeps_order<blink::thread_ranks>(plan, blink::collective::reduce_scatter, seed);
     keeps_order<copying>(plan, blink::collective::reduce_scatter, seed);
     for (auto& tree : plan.trees) {
-      add_row(random, 0, ranks, -1, tree.reduce_parent);
-      tree.root =
-          static_cast<int>(std::find(tree.reduce_parent.begin(), tree.reduce_parent.end(), -1) -
-                           tree.reduce_parent.begin());
+      auto parents = tree.reduce_parent.values();
+      add_row(random, 0, ranks, -1, parents);
+      tree.root = static_cast<int>(std::find(parents.begin(), parents.end(), -1) - parents.begin());
+      tree.reduce_parent = parents;
       tree.broadcast_parent = blink_test::random_parents(random, ranks, tree.root);
     }
     EXPECT_TRUE(blink::reduces_in_order(plan));

@@ -3,6 +3,7 @@
 
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/host_schedules.hpp>
+#include <blink/schedule/operand_order.hpp>
 #include <blink/schedule/schedule.hpp>
 
 #include "support/expect_error.hpp"

@@ -2,6 +2,7 @@
 
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/flow_schedules.hpp>
+#include <blink/schedule/operand_order.hpp>
 #include <blink/schedule/proportional_split.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
@@ -54,11 +55,11 @@ TEST(schedule, damage_is_named) {
   names(refusal([](auto& p) { p.rank_count = 0; }), "0 ranks");
   names(refusal([](auto& p) { p.trees.clear(); }), "no trees");
   names(refusal([](auto& p) { p.trees[2].root = 4; }), "tree 2: root 4 of 4");
-  names(refusal([](auto& p) { p.trees[1].reduce_parent[3] = 7; }), "parent of rank 3 is 7");
-  names(refusal([](auto& p) { p.trees[1].reduce_parent[1] = 0; }), "expected -1 at the root");
+  names(refusal([](auto& p) { p.trees[1].reduce_parent.set(3, 7); }), "parent of rank 3 is 7");
+  names(refusal([](auto& p) { p.trees[1].reduce_parent.set(1, 0); }), "expected -1 at the root");
   names(refusal([](auto& p) { p.trees[0].broadcast_parent = {-1, 2, 1, 0}; }), "cycle");
   names(refusal([](auto& p) { p.trees[0].broadcast_parent = {-1, 1, 0, 0}; }), "cycle");
-  names(refusal([](auto& p) { p.trees[0].broadcast_parent.pop_back(); }), "3 parents");
+  names(refusal([](auto& p) { p.trees[0].broadcast_parent = {-1, 0, 0}; }), "3 parents");
   names(refusal([](auto& p) { p.trees[0].reduce_route = {{}, {2}, {}, {}}; }), "link 2 of 2");
   names(refusal([](auto& p) { p.trees[0].reduce_route = {{}, {0}}; }), "2 routes");
   names(refusal([](auto& p) { p.link_bytes_per_second[1] = 0; }), "link 1: rate");
@@ -193,7 +194,7 @@ TEST(schedule, heights_of_default_schedules) {
 
 // The order by brute force: the sequence in which "lower children, own, higher children" visits the
 // ranks.
-void visit(std::vector<int> const& parents, int rank, std::vector<int>& order) {
+void visit(blink::by_rank<int> const& parents, int rank, std::vector<int>& order) {
   for (int child = 0; child < static_cast<int>(parents.size()); ++child) {
     if (child == rank) order.push_back(rank);
     if (parents[static_cast<std::size_t>(child)] == rank) visit(parents, child, order);

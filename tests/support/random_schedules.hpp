@@ -51,7 +51,7 @@ inline blink::schedule_tree random_flow(std::mt19937_64& random, int rank_count,
   int at = from;
   others.push_back(to);
   for (int const next : others) {
-    tree.broadcast_parent[static_cast<std::size_t>(next)] = at;
+    tree.broadcast_parent.set(static_cast<std::size_t>(next), at);
     at = next;
   }
   return tree;
@@ -138,12 +138,14 @@ inline blink::schedule with_random_routes(std::mt19937_64& random, blink::schedu
   for (int link = 0; link < links; ++link) {
     source.link_bytes_per_second.push_back(1e8 * (1 + below(random, 100)));
   }
-  auto const add = [&](std::vector<int> const& parents, std::vector<std::vector<int>>& routes) {
+  auto const add = [&](blink::by_rank<int> const& parents,
+                       blink::by_rank<std::vector<int>>& routes) {
     if (parents.empty()) return;
     routes.assign(parents.size(), {});
-    for (std::size_t rank = 0; rank < parents.size(); ++rank) {
-      if (parents[rank] < 0) continue;
-      for (int hop = below(random, 3); hop > 0; --hop) routes[rank].push_back(below(random, links));
+    for (auto const& edge : parents.entries()) {
+      std::vector<int> route;
+      for (int hop = below(random, 3); hop > 0; --hop) route.push_back(below(random, links));
+      routes.set(static_cast<std::size_t>(edge.rank), std::move(route));
     }
   };
   for (auto& tree : source.trees) {

@@ -54,22 +54,20 @@ template <class = when_used>
   for (std::size_t tree = 0; tree < source.trees.size(); ++tree) {
     auto const& from = source.trees[tree];
     inner.assign(from.reduce_parent.size(), 0);
-    for (int const parent : from.reduce_parent) {
-      if (parent >= 0) inner[static_cast<std::size_t>(parent)] = 1;
+    for (auto const& edge : from.reduce_parent.entries()) {
+      inner[static_cast<std::size_t>(edge.value)] = 1;
     }
     for (bool const is_reduce : {true, false}) {
       auto const& parents = is_reduce ? from.reduce_parent : from.broadcast_parent;
-      for (std::size_t child = 0; child < parents.size(); ++child) {
-        int const parent = parents[child];
-        if (parent < 0) continue;
+      for (auto const& [child, parent] : parents.entries()) {
         connection_place place;
         place.tree = static_cast<std::uint32_t>(tree);
         place.is_reduce = is_reduce;
         place.from = parent;
-        place.to = static_cast<int>(child);
+        place.to = child;
         if (is_reduce) {
           std::swap(place.from, place.to);
-          place.sender_is_source = inner[child] == 0;
+          place.sender_is_source = inner[static_cast<std::size_t>(child)] == 0;
         } else {
           place.sender_is_source = parent == from.root;
           place.sender_keeps = detail::keeps(from, parent);

@@ -71,8 +71,7 @@ template <class = when_used>
   detail::expect_root("shared_reduce_schedule", rank_count, root);
   auto result = star_schedule(rank_count);
   for (auto& tree : result.trees) {
-    tree.broadcast_parent.assign(static_cast<std::size_t>(rank_count), -1);
-    if (tree.root != root) tree.broadcast_parent[static_cast<std::size_t>(root)] = tree.root;
+    tree.broadcast_parent = by_rank<int>(rank_count, {root, tree.root == root ? -1 : tree.root});
     tree.receivers = {root};
   }
   return result;

@@ -19,8 +19,7 @@ template <class = when_used>
 schedule_tree direct_flow(int rank_count, int from, int to) {
   schedule_tree result;
   result.root = from;
-  result.broadcast_parent.assign(static_cast<std::size_t>(rank_count), -1);
-  if (from != to) result.broadcast_parent[static_cast<std::size_t>(to)] = from;
+  result.broadcast_parent = by_rank<int>(rank_count, {to, from == to ? -1 : from});
   result.receivers = {to};
   return result;
 }

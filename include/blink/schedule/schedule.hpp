@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/text.hpp>
+#include <blink/schedule/by_rank.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,18 +20,18 @@ namespace blink { inline namespace BLINK_ABI {
 /// share the root.
 struct schedule_tree {
   int root = 0;
-  std::uint64_t weight = 1;             ///< share of the buffer, relative to the other trees
-  std::vector<int> reduce_parent{};     ///< by rank, -1 at the root; empty: no phase to the root
-  std::vector<int> broadcast_parent{};  ///< by rank, -1 at the root; empty: no phase from the root
+  std::uint64_t weight = 1;         ///< share of the buffer, relative to the other trees
+  by_rank<int> reduce_parent{};     ///< -1 at the root; empty: no phase to the root
+  by_rank<int> broadcast_parent{};  ///< -1 at the root; empty: no phase from the root
   /// The ranks that keep the data that the root sends; empty: all ranks, including the root.
   /// Otherwise the phase from the root need not span all ranks. Ranks outside it have parent -1.
   /// Ranks on a route that do not keep the data forward it. A tree of the root alone keeps the
   /// root's own data.
   std::vector<int> receivers{};
-  /// By rank: indices into `schedule::link_bytes_per_second` of the links of the edge between this
-  /// rank and its parent, in that phase's direction. Empty, for a rank or as a whole: not known.
-  std::vector<std::vector<int>> reduce_route{};
-  std::vector<std::vector<int>> broadcast_route{};
+  /// Indices into `schedule::link_bytes_per_second` of the links of the edge between a rank and its
+  /// parent, in that phase's direction. Empty, for a rank or as a whole: not known.
+  by_rank<std::vector<int>> reduce_route{};
+  by_rank<std::vector<int>> broadcast_route{};
   std::size_t chunk_bytes = 0;  ///< size of a chunk; 0: the runtime chooses
 
   friend bool operator==(schedule_tree const&, schedule_tree const&) = default;
@@ -61,13 +62,13 @@ struct schedule {
 
 /// Number of edges on the longest path from a rank to the root.
 ///
-/// Time:   O(V h) for V ranks and the height h.
+/// Time:   O(E h) for E edges and the height h.
 /// Pre:    `parents` is a tree, as `validate` checks.
-[[nodiscard]] inline int tree_height(std::vector<int> const& parents) {
+[[nodiscard]] inline int tree_height(by_rank<int> const& parents) {
   int result = 0;
-  for (int const start : parents) {
+  for (auto const& edge : parents.entries()) {
     int depth = 0;
-    for (int at = start; at >= 0; at = parents[static_cast<std::size_t>(at)]) ++depth;
+    for (int at = edge.value; at >= 0; at = parents[static_cast<std::size_t>(at)]) ++depth;
     if (depth > result) result = depth;
   }
   return result;
@@ -99,31 +100,34 @@ BLINK_COLD void validate_phase(schedule const& source, std::size_t tree, bool is
   if (parents.size() != ranks) {
     fail({parents.size(), " parents, expected one for each of ", ranks, " ranks"});
   }
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    bool const is_root = static_cast<int>(rank) == root;
-    if (!spans && parents[rank] == -1) continue;
-    if (is_root ? parents[rank] != -1 : (parents[rank] < 0 || parents[rank] >= source.rank_count)) {
-      fail({"the parent of rank ", rank, " is ", parents[rank],
-            is_root ? ", expected -1 at the root" : ", expected another rank"});
+  auto const fail_parent = [&](int rank) {
+    fail({"the parent of rank ", rank, " is ", parents[static_cast<std::size_t>(rank)],
+          rank == root ? ", expected -1 at the root" : ", expected another rank"});
+  };
+  for (auto const& [rank, parent] : parents.entries()) {
+    if (rank == root || parent < 0 || parent >= source.rank_count) fail_parent(rank);
+  }
+  if (spans && parents.entries().size() + 1 < ranks) {
+    for (int rank = 0; rank < source.rank_count; ++rank) {
+      if (rank != root && parents[static_cast<std::size_t>(rank)] < 0) fail_parent(rank);
     }
   }
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (!spans && parents[rank] == -1) continue;
+  for (auto const& edge : parents.entries()) {
     int steps = 0;
-    for (int at = static_cast<int>(rank); at != root; at = parents[static_cast<std::size_t>(at)]) {
+    for (int at = edge.rank; at != root; at = parents[static_cast<std::size_t>(at)]) {
       if (at < 0) {
-        fail({"the path from rank ", rank, " ends before the root ", root});
+        fail({"the path from rank ", edge.rank, " ends before the root ", root});
       }
       if (++steps > source.rank_count) {
-        fail({"rank ", rank, " lies on a cycle, expected a path to the root ", root});
+        fail({"rank ", edge.rank, " lies on a cycle, expected a path to the root ", root});
       }
     }
   }
   if (!routes.empty() && routes.size() != ranks) {
     fail({routes.size(), " routes, expected none or one for each of ", ranks, " ranks"});
   }
-  for (auto const& route : routes) {
-    for (int const link : route) {
+  for (auto const& route : routes.entries()) {
+    for (int const link : route.value) {
       if (link < 0 || static_cast<std::size_t>(link) >= source.link_bytes_per_second.size()) {
         fail({"a route names link ", link, " of ", source.link_bytes_per_second.size(), " links"});
       }
@@ -139,26 +143,24 @@ BLINK_COLD void validate_receivers(schedule const& source, std::size_t index) {
     throw precondition_error(text_of({"schedule: tree ", index, ", receivers: ", text_of(what)}));
   };
   if (tree.broadcast_parent.empty()) fail({"no phase leads from the root to the receivers"});
-  std::vector<int> keeps(static_cast<std::size_t>(source.rank_count), 0);
+  auto const& parents = tree.broadcast_parent;
+  by_rank<int> keeps, sends;  // 1 at those that do
   for (int const rank : tree.receivers) {
     if (rank < 0 || rank >= source.rank_count) {
       fail({"rank ", rank, " of ", source.rank_count, " ranks"});
     }
     auto const at = static_cast<std::size_t>(rank);
-    if (keeps[at] != 0) fail({"rank ", rank, " twice"});
-    keeps[at] = 1;
-    if (rank != tree.root && tree.broadcast_parent[at] < 0) {
+    if (keeps[at] == 1) fail({"rank ", rank, " twice"});
+    keeps.set(at, 1);
+    if (rank != tree.root && parents[at] < 0) {
       fail({"no path leads to rank ", rank});
     }
   }
-  std::vector<int> sends(keeps.size(), 0);
-  for (int const parent : tree.broadcast_parent) {
-    if (parent >= 0) sends[static_cast<std::size_t>(parent)] = 1;
-  }
-  for (std::size_t rank = 0; rank < keeps.size(); ++rank) {
-    if (tree.broadcast_parent[rank] >= 0 && sends[rank] == 0 && keeps[rank] == 0) {
-      fail({"rank ", rank, " is a leaf and keeps nothing"});
-    }
+  for (auto const& edge : parents.entries()) sends.set(static_cast<std::size_t>(edge.value), 1);
+  for (auto const& edge : parents.entries()) {
+    auto const at = static_cast<std::size_t>(edge.rank);
+    if (sends[at] != 1 && keeps[at] != 1)
+      fail({"rank ", edge.rank, " is a leaf and keeps nothing"});
   }
 }
 

@@ -218,9 +218,9 @@ template <class = when_used>
     auto const block = block_number(source, tree, kind);
     double const share =
         size[block] * static_cast<double>(tree.weight) / static_cast<double>(total[block]);
-    auto const add = [&](std::vector<std::vector<int>> const& routes) {
-      for (auto const& route : routes) {
-        for (int const link : route) load[static_cast<std::size_t>(link)] += share;
+    auto const add = [&](by_rank<std::vector<int>> const& routes) {
+      for (auto const& route : routes.entries()) {
+        for (int const link : route.value) load[static_cast<std::size_t>(link)] += share;
       }
     };
     if (has_reduce_phase(kind)) add(tree.reduce_route);

@@ -34,11 +34,11 @@ namespace detail {
   auto trees = nlohmann::ordered_json::array();
   for (auto const& tree : source.trees) {
     nlohmann::ordered_json out{{"root", tree.root}, {"weight", tree.weight}};
-    if (!tree.reduce_parent.empty()) out["reduce_parent"] = tree.reduce_parent;
-    if (!tree.broadcast_parent.empty()) out["broadcast_parent"] = tree.broadcast_parent;
+    if (!tree.reduce_parent.empty()) out["reduce_parent"] = tree.reduce_parent.values();
+    if (!tree.broadcast_parent.empty()) out["broadcast_parent"] = tree.broadcast_parent.values();
     if (!tree.receivers.empty()) out["receivers"] = tree.receivers;
-    if (!tree.reduce_route.empty()) out["reduce_route"] = tree.reduce_route;
-    if (!tree.broadcast_route.empty()) out["broadcast_route"] = tree.broadcast_route;
+    if (!tree.reduce_route.empty()) out["reduce_route"] = tree.reduce_route.values();
+    if (!tree.broadcast_route.empty()) out["broadcast_route"] = tree.broadcast_route.values();
     if (tree.chunk_bytes != 0) out["chunk_bytes"] = tree.chunk_bytes;
     trees.push_back(std::move(out));
   }
@@ -93,9 +93,11 @@ class tuning_reader : public json_fields {
     result.root = integer(field(value, where, "root"), where + ".root");
     result.weight = size(field(value, where, "weight"), where + ".weight");
     for (auto const& [key, list] : {std::pair("reduce_parent", &result.reduce_parent),
-                                    std::pair("broadcast_parent", &result.broadcast_parent),
-                                    std::pair("receivers", &result.receivers)}) {
+                                    std::pair("broadcast_parent", &result.broadcast_parent)}) {
       if (value.contains(key)) *list = integers(value[key], where + "." + key);
+    }
+    if (value.contains("receivers")) {
+      result.receivers = integers(value["receivers"], where + ".receivers");
     }
     for (auto const& [key, routes] : {std::pair("reduce_route", &result.reduce_route),
                                       std::pair("broadcast_route", &result.broadcast_route)}) {

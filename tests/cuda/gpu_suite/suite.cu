@@ -613,10 +613,11 @@ blink::schedule ring_over_links(int ranks, double bytes_per_second) {
   auto plan = blink::ring_schedule(ranks);
   plan.link_bytes_per_second.assign(static_cast<std::size_t>(ranks * ranks), bytes_per_second);
   for (auto& tree : plan.trees) {
-    auto const add = [&](std::vector<int> const& parents, std::vector<std::vector<int>>& routes) {
+    auto const add = [&](blink::by_rank<int> const& parents,
+                         blink::by_rank<std::vector<int>>& routes) {
       routes.assign(parents.size(), {});
-      for (std::size_t rank = 0; rank < parents.size(); ++rank) {
-        if (parents[rank] >= 0) routes[rank] = {static_cast<int>(rank) * ranks + parents[rank]};
+      for (auto const& edge : parents.entries()) {
+        routes.set(static_cast<std::size_t>(edge.rank), {edge.rank * ranks + edge.value});
       }
     };
     add(tree.reduce_parent, tree.reduce_route);

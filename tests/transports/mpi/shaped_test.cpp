@@ -48,7 +48,7 @@ TEST(mpi_shaped, links_carry_one_sender_after_the_other) {
   auto source = blink::flat_schedule(comm.rank_count(), 0);
   source.link_bytes_per_second = {1e7};
   source.trees[0].reduce_route.assign(senders + 1, {0});
-  source.trees[0].reduce_route[0].clear();  // the root
+  source.trees[0].reduce_route.set(0, {});  // the root
   double const seconds = seconds_of(
       [&] { blink::reduce(comm, source, data.data(), data.data(), bytes, blink::sum{}); });
   if (comm.rank() != 0) return;
@@ -78,7 +78,7 @@ TEST(mpi_shaped, refused_schedules_and_other_orders_are_reported) {
   auto const star = blink::star_schedule(ranks);
   auto const chain = blink::chain_schedule(ranks, 0);
   auto wrong = star;
-  wrong.trees[0].reduce_parent[1] = 1'000'000'000;
+  wrong.trees[0].reduce_parent.set(1, 1'000'000'000);
   EXPECT_THROW((void)comm.prepare(wrong), blink::precondition_error);
   wrong = star;
   wrong.link_bytes_per_second = {-1.0};

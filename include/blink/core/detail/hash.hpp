@@ -25,6 +25,7 @@ class hash {
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
     state_ = mixed ^ mixed >> 31;
   }
+  constexpr void add(int number) { add(static_cast<std::uint64_t>(number)); }
   constexpr void add(double number) { add(std::bit_cast<std::uint64_t>(number)); }
   constexpr void add(std::string_view text) {
     add(std::uint64_t{text.size()});
@@ -34,11 +35,6 @@ class hash {
   void add(std::vector<int> const& numbers) {
     add(std::uint64_t{numbers.size()});
     for (int const number : numbers) add(static_cast<std::uint64_t>(number));
-  }
-  template <class = when_used>
-  void add(std::vector<std::vector<int>> const& lists) {
-    add(std::uint64_t{lists.size()});
-    for (auto const& list : lists) add(list);
   }
 
  private:

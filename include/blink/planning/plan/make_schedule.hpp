@@ -190,21 +190,23 @@ inline void add_what_stays(schedule& result, plan const& plan) {
       if (member != t.root) out.receivers.push_back(static_cast<int>(rank_of(member)));
     }
     auto const fill = [&](std::vector<tree_edge> const& phase, bool towards_root,
-                          std::vector<int>& parent, std::vector<std::vector<int>>& route) {
+                          by_rank<int>& parent, by_rank<std::vector<int>>& route) {
       if (phase.empty()) return;
       parent.assign(plan.ranks.size(), -1);
       route.assign(plan.ranks.size(), {});
       for (auto const& e : phase) {
         auto const child = rank_of(towards_root ? e.from : e.to);
-        parent[child] = static_cast<int>(rank_of(towards_root ? e.to : e.from));
+        parent.set(child, static_cast<int>(rank_of(towards_root ? e.to : e.from)));
+        std::vector<int> links;
         for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
           auto const found = link.find({e.path[i], e.path[i + 1]});
           if (found == link.end()) {
             throw planning_error("make_schedule: no link " + std::to_string(e.path[i]) + " -> " +
                                  std::to_string(e.path[i + 1]) + " in the machine");
           }
-          route[child].push_back(found->second);
+          links.push_back(found->second);
         }
+        route.set(child, std::move(links));
       }
     };
     fill(t.reduce, true, out.reduce_parent, out.reduce_route);

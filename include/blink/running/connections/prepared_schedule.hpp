@@ -55,11 +55,18 @@ template <class = when_used>
          {static_cast<std::uint64_t>(tree.root), tree.weight, std::uint64_t{tree.chunk_bytes}}) {
       all.add(number);
     }
-    all.add(tree.reduce_parent);
-    all.add(tree.broadcast_parent);
+    auto const add = [&](auto const& values) {
+      all.add(std::uint64_t{values.size()});
+      for (auto const& present : values.entries()) {
+        all.add(static_cast<std::uint64_t>(present.rank));
+        all.add(present.value);
+      }
+    };
+    add(tree.reduce_parent);
+    add(tree.broadcast_parent);
     all.add(tree.receivers);
-    all.add(tree.reduce_route);
-    all.add(tree.broadcast_route);
+    add(tree.reduce_route);
+    add(tree.broadcast_route);
   }
   for (double const rate : source.link_bytes_per_second) all.add(rate);
   for (auto const share : source.shares) all.add(share);

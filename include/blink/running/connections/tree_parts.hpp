@@ -74,7 +74,7 @@ class tree_parts {
   [[nodiscard]] std::size_t scheduled_bytes(std::size_t tree, collective kind,
                                             std::size_t part_bytes) const {
     if (trees_[tree].chunk_bytes != 0) return trees_[tree].chunk_bytes;
-    auto const& pipeline = trees_[tree].pipelines[static_cast<std::size_t>(kind)];
+    auto const& pipeline = pipelines_[static_cast<std::size_t>(kind)][tree];
     return pipeline_chunk_bytes(part_bytes, pipeline.steps, chunk_seconds_,
                                 pipeline.bytes_per_second);
   }
@@ -85,10 +85,9 @@ class tree_parts {
     double bytes_per_second = 0;
   };
   struct tree_numbers {
-    tree_share of_buffer;  // among all trees
-    tree_share of_root;    // among the trees with the same root
-    tree_share of_flow;    // among the trees with the same root and receiver
-    std::array<tree_pipeline, collective_names.size()> pipelines;
+    tree_share of_buffer;         // among all trees
+    tree_share of_root;           // among the trees with the same root
+    tree_share of_flow;           // among the trees with the same root and receiver
     std::size_t chunk_bytes = 0;  // as the schedule fixes it
   };
 
@@ -142,9 +141,11 @@ class tree_parts {
     double const rate =
         predicted_bytes_per_second(source, kind) / (has_blocks(kind) ? source.rank_count : 1);
     auto const size = planned_sizes(source, kind);
+    auto& pipelines = pipelines_[static_cast<std::size_t>(kind)];
+    pipelines.resize(trees_.size());
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto const& tree = source.trees[index];
-      auto& pipeline = trees_[index].pipelines[static_cast<std::size_t>(kind)];
+      auto& pipeline = pipelines[index];
       int steps = 0;
       if (has_reduce_phase(kind)) steps += tree_height(tree.reduce_parent);
       bool const spreads = has_broadcast_phase(source, tree, kind);
@@ -164,6 +165,8 @@ class tree_parts {
   }
 
   std::vector<tree_numbers> trees_;
+  /// By collective that the schedule carries, and by tree. Others have none.
+  std::array<std::vector<tree_pipeline>, collective_names.size()> pipelines_{};
   bool is_one_shot_;
   slot_room room_;
   double chunk_seconds_;  // of each chunk in each step, besides its bytes

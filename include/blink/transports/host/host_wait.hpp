@@ -21,9 +21,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Returns the wait options of `ranks` ranks that look at each other, over a transport of this type.
-/// They sleep until it is time to look. Over shaped links data arrives by time alone, which wakes no
-/// rank, so they sleep 20 us at most.
+/// Returns the wait options of `ranks` ranks over a transport of this type. They sleep until it is
+/// time to look at each other. Over shaped links data arrives by time alone, which wakes no rank.
 template <class Transport>
 [[nodiscard]] wait_options waits_over(wait_options options, int ranks = 1) {
   auto const looks = time_between_looks(options, ranks);

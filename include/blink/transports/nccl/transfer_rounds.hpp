@@ -45,7 +45,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// Returns the number of edges between a rank and the root.
 ///
 /// Pre: the tree has the rank.
-[[nodiscard]] inline std::uint64_t depth_below_root(std::vector<int> const& parents, int rank) {
+[[nodiscard]] inline std::uint64_t depth_below_root(by_rank<int> const& parents, int rank) {
   std::uint64_t depth = 0;
   for (int at = rank; (at = parents[static_cast<std::size_t>(at)]) >= 0;) ++depth;
   return depth;
