@@ -188,6 +188,40 @@ TEST(ucx_faults, a_process_that_dies_is_named_long_before_the_deadline) {
   EXPECT_EQ(ends, (std::vector<int>{0, -SIGKILL, 0}));
 }
 
+// A process dies, the others shrink, and a new process joins them: with the numbers and the sums of
+// three ranks.
+TEST(ucx_faults, a_new_process_joins_those_that_remain) {
+  blink_test::fresh_folder const first, second;
+  auto const ends = run_ucx_processes(4, [&](blink::file_bootstrap& all) {
+    auto const sums = [](ucx_communicator& comm, int rank) {
+      std::vector<int> data(20'000, 1 << comm.rank());
+      blink::all_reduce(comm, data);
+      blink::all_reduce(comm, data);
+      return comm.rank() == rank && comm.rank_count() == 3 && data.back() == 21;
+    };
+    if (all.process() == 3) {
+      auto joining = blink::file_bootstrap::joining(second.name(), 0);
+      ucx_communicator comm(joining);
+      return sums(comm, 2) ? 0 : 1;
+    }
+    blink::file_bootstrap three(first.name(), all.process(), 3);
+    ucx_communicator comm(three);
+    std::vector<int> data(20'000, 1);
+    auto const text = blink_test::error_of([&] {
+      for (int call = 0; call < 4; ++call) {
+        blink::all_reduce(comm, data);
+        if (comm.rank() == 1) std::raise(SIGKILL);
+      }
+    });
+    if (text.find("rank 1") == std::string::npos) return 2;
+    auto smaller = comm.shrink();
+    auto growing = blink::file_bootstrap::growing(smaller, second.name(), 1);
+    ucx_communicator larger(growing);
+    return sums(larger, smaller.rank()) ? 0 : 3;
+  });
+  EXPECT_EQ(ends, (std::vector<int>{0, -SIGKILL, 0, 0}));
+}
+
 TEST(file_bootstrap, of_wrong_arguments_is_refused) {
   blink_test::fresh_folder const folder;
   EXPECT_ERROR(blink::file_bootstrap(folder.name() + "/none", 0, 2), "is no folder");
@@ -198,6 +232,17 @@ TEST(file_bootstrap, of_wrong_arguments_is_refused) {
   EXPECT_ERROR(first.all_gather(&own, all.data(), sizeof own), "process 1 has not written");
   blink::file_bootstrap second(folder.name(), 0, 2, milliseconds(50));
   EXPECT_ERROR(second.all_gather(&own, all.data(), sizeof own), "expected a folder of this job");
+  EXPECT_ERROR((void)blink::file_bootstrap::joining(folder.name(), 0, milliseconds(50)),
+               "rank 0 of the communicator that grows has not written");
+  struct {
+    int rank() const { return 0; }
+    int rank_count() const { return 3; }
+  } const comm;
+  EXPECT_ERROR((void)blink::file_bootstrap::growing(comm, folder.name(), -1), "negative number");
+  EXPECT_EQ(blink::file_bootstrap::growing(comm, folder.name(), 2).process_count(), 5);
+  EXPECT_EQ(blink::file_bootstrap::joining(folder.name(), 1).process(), 4);
+  EXPECT_ERROR((void)blink::file_bootstrap::joining(folder.name(), 2), "process 2 of 2 new ones");
+  EXPECT_ERROR((void)blink::file_bootstrap::joining(folder.name(), -1), "negative number");
 }
 
 }  // namespace
