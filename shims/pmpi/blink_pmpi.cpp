@@ -13,8 +13,8 @@
 // the sizes, the ranks exchange them first.
 //
 // This file has the calls that wait for their end; started_calls.cpp has those that do not, and
-// requests.cpp those that complete them. waiting_calls.cpp has other calls
-// that wait for ranks.
+// requests.cpp those that complete them. large_counts.cpp has their forms with counts of 64 bits,
+// waiting_calls.cpp other calls that wait for ranks.
 //
 //   BLINK_SHARED_MEMORY=0    Ranks of one host do not share memory, but send MPI messages.
 //   BLINK_ORDER=ranks        Reductions combine along one tree of the ranks, with the same bits for
@@ -144,64 +144,5 @@ int MPI_Reduce_scatter(void const* input, void* output, int const counts[], MPI_
 int MPI_Barrier(MPI_Comm comm) {
   return serve(barrier_call{comm});
 }
-
-#if MPI_VERSION >= 4  // counts of 64 bits; those above 2^31 go to the library, as their bytes do
-int MPI_Bcast_c(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) {
-  if (!is_int(count)) return PMPI_Bcast_c(buffer, count, type, root, comm);
-  return MPI_Bcast(buffer, static_cast<int>(count), type, root, comm);
-}
-int MPI_Allgather_c(void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
-                    MPI_Count output_count, MPI_Datatype output_type, MPI_Comm comm) {
-  if (!is_int(input_count) || !is_int(output_count)) {
-    return PMPI_Allgather_c(input, input_count, input_type, output, output_count, output_type,
-                            comm);
-  }
-  return MPI_Allgather(input, static_cast<int>(input_count), input_type, output,
-                       static_cast<int>(output_count), output_type, comm);
-}
-int MPI_Alltoall_c(void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
-                   MPI_Count output_count, MPI_Datatype output_type, MPI_Comm comm) {
-  if (!is_int(input_count) || !is_int(output_count)) {
-    return PMPI_Alltoall_c(input, input_count, input_type, output, output_count, output_type, comm);
-  }
-  return MPI_Alltoall(input, static_cast<int>(input_count), input_type, output,
-                      static_cast<int>(output_count), output_type, comm);
-}
-int MPI_Gather_c(void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
-                 MPI_Count output_count, MPI_Datatype output_type, int root, MPI_Comm comm) {
-  if (!is_int(input_count) || !is_int(output_count)) {
-    return PMPI_Gather_c(input, input_count, input_type, output, output_count, output_type, root,
-                         comm);
-  }
-  return MPI_Gather(input, static_cast<int>(input_count), input_type, output,
-                    static_cast<int>(output_count), output_type, root, comm);
-}
-int MPI_Scatter_c(void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
-                  MPI_Count output_count, MPI_Datatype output_type, int root, MPI_Comm comm) {
-  if (!is_int(input_count) || !is_int(output_count)) {
-    return PMPI_Scatter_c(input, input_count, input_type, output, output_count, output_type, root,
-                          comm);
-  }
-  return MPI_Scatter(input, static_cast<int>(input_count), input_type, output,
-                     static_cast<int>(output_count), output_type, root, comm);
-}
-int MPI_Allreduce_c(void const* input, void* output, MPI_Count count, MPI_Datatype type, MPI_Op op,
-                    MPI_Comm comm) {
-  if (!is_int(count)) return PMPI_Allreduce_c(input, output, count, type, op, comm);
-  return MPI_Allreduce(input, output, static_cast<int>(count), type, op, comm);
-}
-int MPI_Reduce_c(void const* input, void* output, MPI_Count count, MPI_Datatype type, MPI_Op op,
-                 int root, MPI_Comm comm) {
-  if (!is_int(count)) return PMPI_Reduce_c(input, output, count, type, op, root, comm);
-  return MPI_Reduce(input, output, static_cast<int>(count), type, op, root, comm);
-}
-int MPI_Reduce_scatter_block_c(void const* input, void* output, MPI_Count count, MPI_Datatype type,
-                               MPI_Op op, MPI_Comm comm) {
-  if (!is_int(count)) {
-    return PMPI_Reduce_scatter_block_c(input, output, count, type, op, comm);
-  }
-  return MPI_Reduce_scatter_block(input, output, static_cast<int>(count), type, op, comm);
-}
-#endif
 
 }  // extern "C"

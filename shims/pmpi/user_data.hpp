@@ -54,12 +54,6 @@ inline type_facts facts_of(MPI_Datatype type) {
 inline std::uint64_t bytes_of(int count, MPI_Datatype type) {
   return count <= 0 ? 0 : static_cast<std::uint64_t>(count) * facts_of(type).size;
 }
-#if MPI_VERSION >= 4
-/// True if the calls with counts of 32 bits take such a count.
-inline bool is_int(MPI_Count count) {
-  return count >= INT_MIN && count <= INT_MAX;
-}
-#endif
 /// True if MPI_Pack can count the bytes of a block, which it does in int.
 inline bool can_be_packed(std::uint64_t bytes) {
   return bytes <= INT_MAX;

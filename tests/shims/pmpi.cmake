@@ -46,6 +46,16 @@ Reduce Reduce_scatter Reduce_scatter_block Scatter Scatterv")
     blink_add_pmpi_test(fortran fortran 3 "Allgather Allreduce Barrier Bcast Reduce Reduce_scatter_block"
                         BLINK_PMPI_LEAST=0)
   endif()
+  if(name STREQUAL mpich)  # counts of 64 bits are of MPI 4
+    add_executable(pmpi_large_counts_${name} shims/pmpi/large_counts.cpp)
+    target_link_libraries(pmpi_large_counts_${name} PRIVATE blink_development mpi_${name})
+    add_dependencies(blink_mpi_tests pmpi_large_counts_${name})
+    foreach(way IN ITEMS waits started made)
+      blink_add_pmpi_test(large_counts_${way} large_counts 2
+        "Allgather Allreduce Alltoall Bcast Gather Reduce Reduce_scatter_block Scatter"
+        BLINK_PMPI_LEAST=0 ${way})
+    endforeach()
+  endif()
   blink_add_pmpi_test(started_by_messages started 3 "${all_calls}" BLINK_SHARED_MEMORY=0)
   blink_add_pmpi_test(started_by_threads started 2 "${all_calls}" BLINK_PMPI_LEAST=0 multiple)
   # Four ranks: one after the other is another order than along the tree.
