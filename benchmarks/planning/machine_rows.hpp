@@ -179,20 +179,21 @@ inline std::vector<machine_row> machine_rows() {
       for (int const servers : {8, 16, 32, 64}) add("one NIC lost", with_lost_nic(servers), kind);
     }
     for (int const servers : {8, 16, 32, 64}) {
-      add("NICs of 8 rails lost", with_lost_rail_nics(servers, 1), kind);
+      add("one NIC of 8 rails lost", with_lost_rail_nics(servers, 1), kind);
     }
     for (int const lost : {2, 15, 50}) {
       add("NICs of 8 rails lost", with_lost_rail_nics(64, lost), kind);
     }
-    for (int const servers : {8, 16}) add("3 % slow NICs", with_slow_nics(servers), kind);
     for (int const side : {4, 6, 8, 10, 12})
       add("square tori", machines::torus({side, side}), kind);
-    for (int const side : {8, 12}) add("one link of a torus lost", broken_torus(side), kind);
+  }
+  for (auto const kind : {collective::all_gather, collective::all_reduce, collective::broadcast}) {
+    for (int const servers : {16, 32, 64}) add("3 % slow NICs", with_slow_nics(servers), kind);
+    for (int const side : {8, 16, 24}) add("one link of a torus lost", broken_torus(side), kind);
   }
   for (int const lost : {2, 15}) {
     add("NICs of 8 rails lost", with_lost_rail_nics(64, lost), collective::broadcast);
   }
-  add("3 % slow NICs", with_slow_nics(64), collective::broadcast);
   for (unsigned const ranks : {8U, 16U, 32U, 64U}) {
     for (auto const kind :
          {collective::all_gather, collective::all_reduce, collective::broadcast}) {

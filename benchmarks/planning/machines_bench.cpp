@@ -112,11 +112,12 @@ json report(std::vector<bench::machine_row> const& rows,
     result["rows"].push_back(std::move(entry));
   }
   for (auto const& [family, points] : families) {
-    if (points.size() < 3) continue;
+    if (points.size() < 3 || points.front().first == points.back().first) continue;
     result["growth"].push_back({{"family", family.first},
                                 {"collective", family.second},
                                 {"from_ranks", points.front().first},
                                 {"to_ranks", points.back().first},
+                                {"last_ms", points.back().second},
                                 {"exponent", fitted_exponent(points)}});
   }
   auto const compared = bench::compare_all_reduces();
@@ -175,13 +176,15 @@ void print_tables(json const& all) {
                 cell(row, "most_over_overlapped", "%.2f").c_str());
   }
   std::printf(
-      "\n### Growth\n\n| machines | collective | ranks | time ~ ranks to the power of |\n"
-      "| --- | --- | ---: | ---: |\n");
+      "\n### Growth\n\n| machines | collective | ranks | time at the most, s | time ~ ranks to the "
+      "power of |\n| --- | --- | ---: | ---: | ---: |\n");
   for (auto const& row : all["growth"]) {
-    std::printf("| %s | %s | %s to %s | %s |\n", row["family"].get<std::string>().c_str(),
+    char last[32];
+    std::snprintf(last, sizeof last, "%.2g", row["last_ms"].get<double>() / 1000);
+    std::printf("| %s | %s | %s to %s | %s | %s |\n", row["family"].get<std::string>().c_str(),
                 row["collective"].get<std::string>().c_str(),
                 cell(row, "from_ranks", "%.0f").c_str(), cell(row, "to_ranks", "%.0f").c_str(),
-                cell(row, "exponent", "%.2f").c_str());
+                last, cell(row, "exponent", "%.2f").c_str());
   }
   for (auto const& row : all["rows"]) {
     if (!row.contains("peak_mib") || row["family"] != "known") continue;
