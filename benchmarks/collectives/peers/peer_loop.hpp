@@ -57,6 +57,8 @@ inline constexpr std::array<std::string_view, 7> operation_names{
   return static_cast<operation>(name - operation_names.begin());
 }
 
+inline constexpr int most_ranks = 128;
+
 /// `PROGRAM BOARD RANKS OPERATION FIRST_BYTES LAST_BYTES SECONDS`: see `scripts/bench_peers`.
 struct peer_arguments {
   std::string board;
@@ -72,6 +74,10 @@ struct peer_arguments {
   peer_arguments result;
   result.board = texts[1];
   result.ranks = std::atoi(texts[2]);
+  if (result.ranks < 1 || result.ranks > most_ranks) {
+    throw std::invalid_argument(std::string(texts[2]) + " ranks, expected 1 to " +
+                                std::to_string(most_ranks));
+  }
   result.what = operation_of(texts[3]);
   result.first_bytes = std::strtoull(texts[4], nullptr, 10);
   result.last_bytes = std::strtoull(texts[5], nullptr, 10);
@@ -81,7 +87,6 @@ struct peer_arguments {
 
 /// The place where ranks meet; all bits are zero at first.
 struct peer_board {
-  static constexpr int most_ranks = 8;
   static constexpr int most_calls = 4000;
   counting_barrier barrier;
   bool goes_on[2];

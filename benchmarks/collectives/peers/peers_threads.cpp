@@ -15,21 +15,26 @@ namespace {
 using blink_bench::ceiling_peer;
 using blink_bench::ceiling_way;
 
-template <int Ranks>
-void measure_all(blink_bench::peer_board& board, blink_bench::peer_arguments const& given) {
-  ceiling_peer<Ranks> slices(ceiling_way::slices);
-  ceiling_peer<Ranks> streaming_slices(ceiling_way::streaming_slices);
-  ceiling_peer<Ranks> whole(ceiling_way::whole);
-  blink::thread_ranks threads(Ranks);
+/// Measures threads, each size beside the ceilings.
+template <class... Ceilings>
+void measure_all(blink_bench::peer_board& board, blink_bench::peer_arguments const& given,
+                 Ceilings&&... ceilings) {
+  blink::thread_ranks threads(given.ranks);
   threads.run([&](auto& comm) {
     blink_bench::blink_peer ours(comm);
     blink_bench::for_each_size(given, [&](auto const& one) {
-      for (auto* const peer : {&slices, &streaming_slices, &whole}) {
-        blink_bench::measure(board, one, comm.rank(), "ceiling", *peer);
-      }
+      (blink_bench::measure(board, one, comm.rank(), "ceiling", ceilings), ...);
       blink_bench::measure(board, one, comm.rank(), "blink threads", ours);
     });
   });
+}
+
+template <int Ranks>
+void measure_beside_ceilings(blink_bench::peer_board& board,
+                             blink_bench::peer_arguments const& given) {
+  using peer = ceiling_peer<Ranks>;
+  measure_all(board, given, peer(ceiling_way::slices), peer(ceiling_way::streaming_slices),
+              peer(ceiling_way::whole));
 }
 
 }  // namespace
@@ -38,9 +43,19 @@ int main(int count, char** texts) {
   try {
     auto const given = blink_bench::read_arguments(count, texts);
     auto& board = blink_bench::map_board(given.board);
-    if (given.ranks == 2) measure_all<2>(board, given);
-    if (given.ranks == 4) measure_all<4>(board, given);
-    if (given.ranks == 8) measure_all<8>(board, given);
+    switch (given.ranks) {
+      case 2:
+        measure_beside_ceilings<2>(board, given);
+        break;
+      case 4:
+        measure_beside_ceilings<4>(board, given);
+        break;
+      case 8:
+        measure_beside_ceilings<8>(board, given);
+        break;
+      default:
+        measure_all(board, given);  // there are ceilings for some numbers of ranks only
+    }
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "%s: %s\n", texts[0], problem.what());
     return 1;
