@@ -403,6 +403,38 @@ TEST(among_servers, ranks_without_a_nic_take_other_rails) {
   EXPECT_GT(broadcasts, runs / 2 * 3 / 4) << "of " << runs / 2;
 }
 
+// Ports of a switch differ after the loss of some links of a rank, as in a rack with dead ports.
+TEST(plan_switch, ports_may_differ) {
+  std::mt19937 random(17);
+  int closed = 0;
+  for (int const ranks : {2, 3, 5, 9, 144, 576}) {
+    for (int const dead : {0, 1, 2, 8}) {
+      if (dead > ranks) continue;
+      topology machine;
+      machine.name = std::to_string(ranks) + " ranks, " + std::to_string(dead) + " dead ports";
+      SCOPED_TRACE(machine.name);
+      std::vector<std::int64_t> port(static_cast<std::size_t>(ranks), 18);
+      for (int k = 0; k < dead; ++k) --port[random() % port.size()];
+      for (int k = 0; k <= ranks; ++k) {
+        auto const kind = k == ranks ? node_kind::switch_node : node_kind::rank;
+        machine.nodes.push_back({k, kind, "", 0});
+        if (k == ranks) continue;
+        auto const width = port[static_cast<std::size_t>(k)];
+        machine.links.push_back({k, ranks, width, 0, link_kind::nvlink});
+        machine.links.push_back({ranks, k, width, 0, link_kind::nvlink});
+      }
+      for (auto const kind : spanning) {
+        if (ranks > 9 && detail::forward_collective(kind) != kind) continue;
+        auto const p = sound_plan(machine, {kind, {}, "exact", {}});
+        EXPECT_EQ(p.rate, p.bound);
+        EXPECT_LE(std::ssize(p.trees), ranks);
+      }
+      if (detail::plan_star(machine, {collective::all_reduce, {}, "exact"})) ++closed;
+    }
+  }
+  EXPECT_GE(closed, 18) << "of 21";
+}
+
 // A rank without a NIC limits the rate to its link inside. At that rate all ranks would be leaves,
 // and none the root.
 TEST(among_servers, ranks_that_are_all_narrow_have_a_plan) {

@@ -63,6 +63,10 @@ TEST(by_rank, holds_one_value_or_none) {
   expect_equal(values, {5, 5});
   values.clear();
   expect_equal(values, {});
+  values.set(2, 4);
+  expect_equal(values, {-1, -1, 4});
+  values.set(4, -1);
+  expect_equal(values, {-1, -1, 4, -1, -1});
 }
 
 }}  // namespace by_rank_test

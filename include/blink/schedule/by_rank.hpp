@@ -54,8 +54,11 @@ class by_rank {
   }
   void clear() { *this = {}; }
 
+  /// Sets the value of a rank, which may lie beyond the others.
+  ///
   /// Time: O(1) where ranks come in rising order, else O(present values).
   void set(std::size_t rank, T value) {
+    if (rank >= size_) size_ = rank + 1;
     auto const at = place_of(rank);
     bool const is_there = at != entries_.end() && at->rank == static_cast<int>(rank);
     if (value == absent()) {
@@ -69,7 +72,7 @@ class by_rank {
 
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Time: O(1) if most values or none are present, else O(log present values).
+  /// Time: O(1) if nearly all values are present, or one, else O(log present values).
   [[nodiscard]] T const& operator[](std::size_t rank) const {
     auto const at = place_of(rank);
     return at != entries_.end() && at->rank == static_cast<int>(rank) ? at->value : absent();
@@ -80,8 +83,7 @@ class by_rank {
   /// All values, absent ones too.
   [[nodiscard]] std::vector<T> values() const {
     std::vector<T> result(size_, absent());
-    for (auto const& present : entries_)
-      result[static_cast<std::size_t>(present.rank)] = present.value;
+    for (auto const& [rank, value] : entries_) result[static_cast<std::size_t>(rank)] = value;
     return result;
   }
   class iterator {

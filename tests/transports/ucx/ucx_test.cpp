@@ -240,6 +240,7 @@ TEST(file_bootstrap, of_wrong_arguments_is_refused) {
   } const comm;
   EXPECT_ERROR((void)blink::file_bootstrap::growing(comm, folder.name(), -1), "negative number");
   EXPECT_EQ(blink::file_bootstrap::growing(comm, folder.name(), 2).process_count(), 5);
+  EXPECT_ERROR((void)blink::file_bootstrap::growing(comm, folder.name(), 2), "of this job");
   EXPECT_EQ(blink::file_bootstrap::joining(folder.name(), 1).process(), 4);
   EXPECT_ERROR((void)blink::file_bootstrap::joining(folder.name(), 2), "process 2 of 2 new ones");
   EXPECT_ERROR((void)blink::file_bootstrap::joining(folder.name(), -1), "negative number");

@@ -55,10 +55,6 @@ template <plan (*Make)(topology const&, plan_request const&)>
   return true;
 }
 
-[[nodiscard]] inline bool is_star(topology const& machine) {
-  return to_star(machine).has_value();
-}
-
 template <std::size_t Ranks>
 [[nodiscard]] bool has_more_ranks_than(topology const& machine) {
   return machine.rank_positions().size() > Ranks;
@@ -132,9 +128,7 @@ inline constexpr exact_algorithm exact_algorithms[]{
      is_any, made_by<plan_gather>},
     {collective_set{sends_and_receives}, is_any, made_by<plan_flows>},
     {{collective::all_reduce}, has_copying_switches, made_by<plan_joint>},
-    {{collective::broadcast, collective::all_gather, collective::all_reduce},
-     is_star,
-     made_by<plan_switch>},
+    {{collective::broadcast, collective::all_gather, collective::all_reduce}, is_any, plan_star},
     {{collective::all_reduce}, is_beyond<64>, plan_two_phases},
     {{collective::all_reduce}, has_more_ranks_than<64>, plan_among_servers, true},
     {{collective::all_gather, collective::broadcast},

@@ -56,7 +56,7 @@ namespace detail {
                                     std::string const& which) {
   try {
     return plan_forward(part, request, [](topology const& forward, plan_request const& wanted) {
-      if (to_star(forward)) return plan_switch(forward, wanted);
+      if (auto star = plan_star(forward, wanted)) return std::move(*star);
       bool const joint = has_both_phases(wanted.collective) && !used_switches(forward).empty();
       return joint ? plan_joint(forward, wanted) : plan_direct(forward, wanted);
     });

@@ -131,7 +131,8 @@ struct leader_share {
 /// Plans a collective optimally inside a server.
 [[nodiscard]] inline plan plan_inside(topology const& part, plan_request const& request) {
   return plan_forward(part, request, [](topology const& forward, plan_request const& wanted) {
-    return to_star(forward) ? plan_switch(forward, wanted) : plan_direct(forward, wanted);
+    auto star = plan_star(forward, wanted);
+    return star ? std::move(*star) : plan_direct(forward, wanted);
   });
 }
 

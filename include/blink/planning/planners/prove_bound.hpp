@@ -93,12 +93,16 @@ namespace detail {
                             machine);
   }
   if (has_both_phases(kind)) {
-    bool const star = detail::to_star(machine) && !detail::has_copying_switches(machine);
+    plan_request const request{kind};
+    if (!detail::has_copying_switches(machine)) {
+      if (auto star = detail::plan_star(machine, request)) {
+        return {star->bound, std::move(star->proof)};
+      }
+    }
     constexpr std::size_t few_ranks = 8;  // whose trees take no longer than the program
     bool const direct = detail::used_switches(machine).empty();
-    if (star || (direct && machine.rank_positions().size() <= few_ranks)) {
-      plan_request const request{kind};
-      auto exact = star ? plan_switch(machine, request) : plan_direct(machine, request);
+    if (direct && machine.rank_positions().size() <= few_ranks) {
+      auto exact = plan_direct(machine, request);
       return {exact.bound, std::move(exact.proof)};
     }
   }

@@ -49,7 +49,7 @@ class file_bootstrap {
   /// comm:   such as the result of `shrink`
   /// folder: empty, another one than before
   /// Throws: as the constructor; precondition_error if `added` is negative; resource_error if the
-  ///         folder cannot be written.
+  ///         folder cannot be written; input_error if a communicator has grown by this folder.
   template <class Comm>
   [[nodiscard]] static file_bootstrap growing(Comm const& comm, std::string folder, int added,
                                               nanoseconds deadline = default_deadline) {
@@ -90,11 +90,7 @@ class file_bootstrap {
   ///         the folder; collective_error if a process does not arrive before the deadline.
   void all_gather(void const* own, void* all, std::size_t bytes) {
     ++round_;
-    auto const mine = name_of(process_);
-    if (std::filesystem::exists(mine)) {
-      throw input_error("file_bootstrap: '" + mine + "' is there, expected a folder of this job");
-    }
-    write(mine, own, bytes);
+    write(name_of(process_), own, bytes);
     auto const end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(deadline_);
     for (int peer = 0; peer < count_; ++peer) {
       auto* const to = static_cast<char*>(all) + static_cast<std::size_t>(peer) * bytes;
@@ -112,6 +108,9 @@ class file_bootstrap {
   [[nodiscard]] std::string name_of_ranks() const { return folder_ + "/ranks"; }
   // A file gets its name when it is complete.
   static void write(std::string const& name, void const* from, std::size_t bytes) {
+    if (std::filesystem::exists(name)) {
+      throw input_error("file_bootstrap: '" + name + "' is there, expected a folder of this job");
+    }
     std::ofstream file(name + "~", std::ios::binary);
     file.write(static_cast<char const*>(from), static_cast<std::streamsize>(bytes));
     file.close();

@@ -130,11 +130,12 @@ struct node_graph {
   return result;
 }
 
-/// A machine that is one switch with equal ports in both directions and has no other link.
+/// A machine that is one switch and has no other link. Each rank has a port that is equal in both
+/// directions.
 struct star {
-  int center = 0;        ///< node id of the switch
-  rational port;         ///< capacity of each port and direction, in the machine's unit
-  std::vector<int> ids;  ///< node id by rank number
+  int center = 0;               ///< node id of the switch
+  std::vector<int> ids;         ///< node id by rank number
+  std::vector<rational> ports;  ///< capacities by rank number, in the machine's unit
 };
 
 /// The machine as a star, or nothing if it is not a star.
@@ -155,14 +156,12 @@ struct star {
   }
   auto const ranks = machine.rank_positions();
   for (int const rank : ranks) {
+    auto const up = port.find({rank, true}), down = port.find({rank, false});
+    if (up == port.end() || down == port.end() || up->second != down->second) return std::nullopt;
     result.ids.push_back(machine.nodes[static_cast<std::size_t>(rank)].id);
-    for (bool const up : {true, false}) {
-      auto const found = port.find({rank, up});
-      if (found == port.end() || found->second != port.begin()->second) return std::nullopt;
-    }
+    result.ports.push_back(machine.in_units(up->second));
   }
   if (ranks.empty()) return std::nullopt;
-  result.port = machine.in_units(port.begin()->second);
   return result;
 }
 
