@@ -117,7 +117,7 @@ json report(std::vector<bench::machine_row> const& rows,
                                 {"collective", family.second},
                                 {"from_ranks", points.front().first},
                                 {"to_ranks", points.back().first},
-                                {"last_ms", points.back().second},
+                                {"last_s", points.back().second / 1000},
                                 {"exponent", fitted_exponent(points)}});
   }
   auto const compared = bench::compare_all_reduces();
@@ -179,12 +179,10 @@ void print_tables(json const& all) {
       "\n### Growth\n\n| machines | collective | ranks | time at the most, s | time ~ ranks to the "
       "power of |\n| --- | --- | ---: | ---: | ---: |\n");
   for (auto const& row : all["growth"]) {
-    char last[32];
-    std::snprintf(last, sizeof last, "%.2g", row["last_ms"].get<double>() / 1000);
     std::printf("| %s | %s | %s to %s | %s | %s |\n", row["family"].get<std::string>().c_str(),
                 row["collective"].get<std::string>().c_str(),
                 cell(row, "from_ranks", "%.0f").c_str(), cell(row, "to_ranks", "%.0f").c_str(),
-                last, cell(row, "exponent", "%.2f").c_str());
+                cell(row, "last_s", "%.2g").c_str(), cell(row, "exponent", "%.2f").c_str());
   }
   for (auto const& row : all["rows"]) {
     if (!row.contains("peak_mib") || row["family"] != "known") continue;

@@ -34,6 +34,22 @@ int with_int_counts(Own own, Library library, Arguments... arguments) {
   return (fits(arguments) && ...) ? own(narrow(arguments)...) : library(arguments...);
 }
 
+// Counts that a call ignores may have any value. Such a value must not send one rank to the library
+// and the others to blink.
+
+/// The count of a buffer; 0 if it is MPI_IN_PLACE, which has none.
+MPI_Count count_of(void const* buffer, MPI_Count count) {
+  return buffer == MPI_IN_PLACE ? 0 : count;
+}
+/// A count that only the root gives; 0 on other ranks if it is none that an int holds.
+MPI_Count count_at_root(MPI_Count count, int root, MPI_Comm comm) {
+  if (0 <= count && count <= std::numeric_limits<int>::max()) return count;
+  int rank = -1;
+  bool const is_root =
+      root == MPI_ROOT || (PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root);
+  return is_root ? count : 0;
+}
+
 }  // namespace
 
 // C gives each collective three functions, which differ in their names and last arguments: it waits
@@ -59,19 +75,21 @@ BLINK_PMPI_LARGE(Bcast, Ibcast, (void* buffer, MPI_Count count, MPI_Datatype typ
 BLINK_PMPI_LARGE(Allgather, Iallgather,
                  (void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
                   MPI_Count output_count, MPI_Datatype output_type),
-                 input, input_count, input_type, output, output_count, output_type)
+                 input, count_of(input, input_count), input_type, output, output_count, output_type)
 BLINK_PMPI_LARGE(Alltoall, Ialltoall,
                  (void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
                   MPI_Count output_count, MPI_Datatype output_type),
-                 input, input_count, input_type, output, output_count, output_type)
+                 input, count_of(input, input_count), input_type, output, output_count, output_type)
 BLINK_PMPI_LARGE(Gather, Igather,
                  (void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
                   MPI_Count output_count, MPI_Datatype output_type, int root),
-                 input, input_count, input_type, output, output_count, output_type, root)
+                 input, count_of(input, input_count), input_type, output,
+                 count_at_root(output_count, root, comm), output_type, root)
 BLINK_PMPI_LARGE(Scatter, Iscatter,
                  (void const* input, MPI_Count input_count, MPI_Datatype input_type, void* output,
                   MPI_Count output_count, MPI_Datatype output_type, int root),
-                 input, input_count, input_type, output, output_count, output_type, root)
+                 input, count_at_root(input_count, root, comm), input_type, output,
+                 count_of(output, output_count), output_type, root)
 BLINK_PMPI_LARGE(Allreduce, Iallreduce,
                  (void const* input, void* output, MPI_Count count, MPI_Datatype type, MPI_Op op),
                  input, output, count, type, op)

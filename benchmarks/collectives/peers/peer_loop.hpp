@@ -57,7 +57,7 @@ inline constexpr std::array<std::string_view, 7> operation_names{
   return static_cast<operation>(name - operation_names.begin());
 }
 
-inline constexpr int most_ranks = 128;
+inline constexpr int most_ranks = 128;  // that a board has room for
 
 /// `PROGRAM BOARD RANKS OPERATION FIRST_BYTES LAST_BYTES SECONDS`: see `scripts/bench_peers`.
 struct peer_arguments {

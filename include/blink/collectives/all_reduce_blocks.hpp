@@ -17,6 +17,7 @@
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/operand_order.hpp>
 
@@ -148,8 +149,7 @@ void all_reduce_blocks(Comm& comm, Source&& trees, T const* input, T* output, st
   auto const message = most * segment;
   auto const message_bytes = ranks * message * sizeof(accumulator);
   auto const chosen = trees.choose(collective::all_to_all, message_bytes);
-  constexpr std::size_t line = 128;
-  auto const totals_bytes = (2 * message_bytes + line - 1) / line * line;
+  auto const totals_bytes = detail::whole_lines(2 * message_bytes);
   auto* const memory = chosen.prepared->packed_at(comm.rank())
                            .at_least(totals_bytes + (ranks + 1) * segment * sizeof(T));
   auto* const sent = reinterpret_cast<accumulator*>(memory);

@@ -28,10 +28,11 @@ class by_rank {
 
   [[nodiscard]] static T const& absent() {
     static T const value = [] {
-      if constexpr (std::is_integral_v<T>)
+      if constexpr (std::is_integral_v<T>) {
         return T{-1};
-      else
+      } else {
         return T{};
+      }
     }();
     return value;
   }
@@ -45,8 +46,9 @@ class by_rank {
   }
 
   void assign(std::size_t ranks, T const& value) {
-    *this = {};
-    for (std::size_t rank = 0; rank < ranks; ++rank) push_back(value);
+    clear();
+    if (value == absent()) size_ = ranks;
+    while (size_ < ranks) push_back(value);
   }
   void push_back(T const& value) {
     if (value != absent()) entries_.push_back({static_cast<int>(size_), value});
@@ -86,6 +88,7 @@ class by_rank {
     for (auto const& [rank, value] : entries_) result[static_cast<std::size_t>(rank)] = value;
     return result;
   }
+  /// The same in turn.
   class iterator {
    public:
     iterator(by_rank const& of, std::size_t rank) : of_(&of), rank_(rank) {}

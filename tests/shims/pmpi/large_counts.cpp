@@ -58,6 +58,7 @@ int main(int count, char** texts) {
     std::printf("rank %d %s %s %lld\n", rank, texts[count > 1 ? 1 : 0], what, sum);
     out.assign(all, -1);
   };
+  MPI_Count const ignored = MPI_Count{1} << 40;
   MPI_Count const bytes = n * static_cast<MPI_Count>(sizeof(int));
   CALL(Allreduce, Iallreduce, own.data(), out.data(), n, MPI_INT, MPI_SUM);
   say("allreduce");
@@ -68,11 +69,15 @@ int main(int count, char** texts) {
   say("bcast");
   CALL(Allgather, Iallgather, own.data(), n, MPI_INT, out.data(), bytes, MPI_BYTE);
   say("allgather");
+  out = own;
+  CALL(Allgather, Iallgather, MPI_IN_PLACE, ignored, MPI_INT, out.data(), n, MPI_INT);
+  say("allgather in place");
   CALL(Alltoall, Ialltoall, own.data(), n, MPI_INT, out.data(), n, MPI_INT);
   say("alltoall");
-  CALL(Gather, Igather, own.data(), n, MPI_INT, out.data(), n, MPI_INT, 0);
+  MPI_Count const at_root = rank == 0 ? n : ignored;
+  CALL(Gather, Igather, own.data(), n, MPI_INT, out.data(), at_root, MPI_INT, 0);
   say("gather");
-  CALL(Scatter, Iscatter, own.data(), n, MPI_INT, out.data(), n, MPI_INT, 0);
+  CALL(Scatter, Iscatter, own.data(), at_root, MPI_INT, out.data(), n, MPI_INT, 0);
   say("scatter");
   CALL(Reduce_scatter_block, Ireduce_scatter_block, own.data(), out.data(), n, MPI_INT, MPI_SUM);
   say("reduce_scatter_block");

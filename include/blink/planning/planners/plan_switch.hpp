@@ -23,7 +23,9 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The plan of `plan_switch`, or nothing if the machine is no such switch.
+/// The plan of `plan_switch`, or nothing where it throws a planning_error.
+///
+/// Pre: neither a reduce nor a reduce_scatter.
 [[nodiscard]] inline std::optional<plan> plan_star(topology const& machine,
                                                    plan_request const& request) {
   auto const star = to_star(machine);
@@ -35,11 +37,12 @@ namespace detail {
   if (n == 1) return result;
   auto const hop = [&](int from, int to) { return tree_edge{from, to, {from, star->center, to}}; };
   auto const narrowest = std::min_element(ports.begin(), ports.end());
-  int const last = ids[static_cast<std::size_t>(narrowest - ports.begin())];
+  int const narrow_id = ids[static_cast<std::size_t>(narrowest - ports.begin())];
   // No more can enter the narrowest rank.
   auto const all_but_narrowest = [&] {
     cut_certificate cut{{star->center}};
-    std::ranges::copy_if(ids, std::back_inserter(cut.nodes), [&](int id) { return id != last; });
+    std::ranges::copy_if(ids, std::back_inserter(cut.nodes),
+                         [&](int id) { return id != narrow_id; });
     return cut;
   };
 
@@ -54,7 +57,7 @@ namespace detail {
       result.trees.push_back(std::move(t));
     }
     result.rate = *narrowest;
-    result.proof = root == last ? cut_certificate{{root}} : all_but_narrowest();
+    result.proof = root == narrow_id ? cut_certificate{{root}} : all_but_narrowest();
   } else if (has_both_phases(request.collective)) {
     // A pair of trees crosses 4 (N-1) ports, however it is shaped. A root sends and receives N - 2
     // times more than a leaf, for which each rank has what its port leaves.
@@ -98,8 +101,7 @@ namespace detail {
 }  // namespace detail
 
 /// Plans a collective for N ranks behind one non-blocking switch in closed form. Ports may differ,
-/// as after the loss of some links; b is the narrowest one. The switch forwards, it does
-/// not copy or reduce.
+/// as after the loss of some links; b is the narrowest one. The switch neither copies nor reduces.
 ///
 /// broadcast:  N-1 two-hop trees (root, one other rank, all the rest): rate b.
 /// all_gather: a one-hop star for each rank's share: rate N b / (N-1).

@@ -5,6 +5,7 @@
 #include <blink/core/error.hpp>
 #include <blink/running/connections/connection.hpp>
 #include <blink/running/connections/connection_layout.hpp>
+#include <blink/running/connections/detail/connection_memory.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/connection_place.hpp>
@@ -47,8 +48,9 @@ class connection_tables {
   template <class = when_used>
   [[nodiscard]] static std::size_t shared_bytes(schedule const& source, connection_layout layout) {
     layout.only_rank = -1;
-    memory_parts all;
-    share(source, connection_places(source), with_whole_lines(layout), all, nullptr, nullptr);
+    detail::connection_memory all;
+    detail::deal_memory(source, connection_places(source), with_whole_lines(layout), all, nullptr,
+                        nullptr);
     return all.common.used;
   }
 
@@ -57,18 +59,19 @@ class connection_tables {
   template <class = when_used>
   [[nodiscard]] static std::size_t time_bytes(schedule const& source,
                                               connection_layout const& layout) {
-    return whole_lines(source.link_bytes_per_second.size() * sizeof(std::uint64_t)) +
-           connection_places(source).size() * whole_lines(layout.window * sizeof(std::uint64_t));
+    return detail::whole_lines(source.link_bytes_per_second.size() * sizeof(std::uint64_t)) +
+           connection_places(source).size() *
+               detail::whole_lines(layout.window * sizeof(std::uint64_t));
   }
 
   /// See `prepared_schedule::share`.
   template <class = when_used>
   BLINK_COLD void share(schedule const& source, void* memory) {
     layout_.ranks_share = memory;
-    memory_parts parts;
+    detail::connection_memory parts;
     parts.common.memory = static_cast<std::byte*>(memory);
     parts.own.memory = own_memory_;
-    share(source, places_, layout_, parts, connections_, &link_free_at_);
+    detail::deal_memory(source, places_, layout_, parts, connections_, &link_free_at_);
     map_slots(source);
     for (std::uint32_t number = 0; number < connection_count_; ++number) {
       auto* const hops = const_cast<route_link*>(connections_[number].route);  // made here
@@ -144,44 +147,10 @@ class connection_tables {
     span_of_ends reduce_in, reduce_out, broadcast_in, broadcast_out;
   };
 
-  [[nodiscard]] static endpoint end_of(connection_place const& place, std::uint32_t number,
-                                       bool sends) {
-    endpoint end;
-    end.connection = number;
-    end.peer = sends ? place.to : place.from;
-    end.sends = sends;
-    end.sender_is_source = place.sender_is_source;
-    end.sender_keeps = place.sender_keeps;
-    end.receiver_keeps = place.receiver_keeps;
-    return end;
-  }
-
-  static constexpr std::size_t line = 128;
-  [[nodiscard]] static constexpr std::size_t whole_lines(std::size_t bytes) {
-    return (bytes + line - 1) / line * line;
-  }
   [[nodiscard]] static connection_layout with_whole_lines(connection_layout layout) {
-    layout.slot_bytes = whole_lines(layout.slot_bytes);
+    layout.slot_bytes = detail::whole_lines(layout.slot_bytes);
     return layout;
   }
-  // Memory that is dealt out in whole lines. Null: it is only counted.
-  struct memory_part {
-    std::byte* memory = nullptr;
-    std::size_t used = 0;
-    [[nodiscard]] std::byte* deal(std::size_t bytes) {
-      std::byte* const first = memory == nullptr ? nullptr : memory + used;
-      used += whole_lines(bytes);
-      return first;
-    }
-  };
-  struct memory_parts {
-    memory_part common;  // of ranks that share memory, in the same order on each of them
-    memory_part own;     // of connections of this rank that carry messages
-  };
-  template <class = when_used>
-  static void share(schedule const& source, std::vector<connection_place> const& places,
-                    connection_layout const& layout, memory_parts& memory,
-                    shared_connection* connections, std::uint64_t** link_free_at);
 
   connection_layout layout_;
   std::vector<memory_block> memory_;
@@ -201,64 +170,6 @@ connection_tables::connection_tables(schedule const& source, connection_layout c
   make_connections(source);
   make_ends(source);
   make_tasks(source);
-}
-
-/// Distributes `memory` to the connections. Only counts if `connections` and `link_free_at` are
-/// null.
-template <class>
-void connection_tables::share(schedule const& source, std::vector<connection_place> const& places,
-                              connection_layout const& layout, memory_parts& memory,
-                              shared_connection* connections, std::uint64_t** link_free_at) {
-  auto* next_time = static_cast<std::byte*>(layout.times_share);
-  bool const all_have_times = next_time != nullptr;
-  auto const deal_times = [&](std::size_t count) {
-    std::size_t const bytes = count * sizeof(std::uint64_t);
-    if (!all_have_times) return memory.common.deal(bytes);
-    return std::exchange(next_time, next_time + whole_lines(bytes));
-  };
-  auto* const free_at = deal_times(source.link_bytes_per_second.size());
-  // The links of the schedule exist even without connections, as for one rank.
-  if (link_free_at != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
-  // Both connections of an edge have their counters in the same lines, so that one fetch shows the
-  // other end's progress on both. Indexed by child: its last reduce connection.
-  struct reduce_connection {
-    connection_place const* place = nullptr;
-    connection_counters* counters = nullptr;
-  };
-  std::vector<reduce_connection> reduce_connections(static_cast<std::size_t>(source.rank_count));
-  auto const first_users = first_users_of_slots(places, layout, source.rank_count);
-  for (std::size_t number = 0; number < places.size(); ++number) {
-    auto const& place = places[number];
-    bool const is_common = layout.both_share(place);
-    bool const is_here =
-        is_common || place.from == layout.only_rank || place.to == layout.only_rank;
-    bool const has_times = layout.is_shaped && (is_here || all_have_times);
-    auto* const due = has_times ? deal_times(layout.window) : nullptr;
-    if (!is_here) continue;
-    auto& part = is_common ? memory.common : memory.own;
-    connection_counters* counters = nullptr;
-    bool is_reverse = false;
-    if (is_common) {
-      auto& up = reduce_connections[static_cast<std::size_t>(place.child())];
-      is_reverse = up.place != nullptr && place.reverses(*up.place);
-      counters = is_reverse ? up.counters
-                            : reinterpret_cast<connection_counters*>(part.deal(sizeof(*counters)));
-      if (place.is_reduce) up = {&place, counters};
-    }
-    bool const reduces = !source.trees[place.tree].reduce_parent.empty();
-    auto const way =
-        detail::transfer_mode_of(end_of(place, static_cast<std::uint32_t>(number), true),
-                                 layout.reaches, place.is_reduce, reduces);
-    bool const has_slots = way == transfer_mode::slots;
-    bool const is_repeated = is_common && first_users[number] != number;
-    auto* const slots =
-        has_slots && !is_repeated ? part.deal(layout.window * layout.slot_bytes) : nullptr;
-    if (connections == nullptr) continue;
-    auto& connection = connections[number];
-    connection.use(counters, is_reverse);
-    connection.due = reinterpret_cast<std::uint64_t*>(due);
-    connection.slots = is_repeated ? connections[first_users[number]].slots : slots;
-  }
 }
 
 /// Sets to 0 what is read before it is written. Slots are not.
@@ -281,13 +192,13 @@ void connection_tables::make_connections(schedule const& source) {
   places_ = connection_places(source);
   connection_count_ = static_cast<std::uint32_t>(places_.size());
   connections_ = make<shared_connection>(connection_count_);
-  memory_parts sizes;
-  share(source, places_, layout_, sizes, nullptr, nullptr);
-  memory_parts memory;
+  detail::connection_memory sizes;
+  detail::deal_memory(source, places_, layout_, sizes, nullptr, nullptr);
+  detail::connection_memory memory;
   memory.common.memory = static_cast<std::byte*>(layout_.ranks_share);
   if (memory.common.memory == nullptr) memory.common.memory = make<std::byte>(sizes.common.used);
   memory.own.memory = own_memory_ = make<std::byte>(sizes.own.used);
-  share(source, places_, layout_, memory, connections_, &link_free_at_);
+  detail::deal_memory(source, places_, layout_, memory, connections_, &link_free_at_);
   if (layout_.ranks_share == nullptr) begin_at_zero(source);
   for (std::size_t number = 0; number < places_.size(); ++number) {
     auto const& place = places_[number];
@@ -352,7 +263,7 @@ void connection_tables::make_ends(schedule const& source) {
         auto& span = of_tree(rank).*where;
         if (span.count == 0) span.first = own.size();
         ++span.count;
-        own.push_back(end_of(place, static_cast<std::uint32_t>(number), sends));
+        own.push_back(detail::end_of(place, static_cast<std::uint32_t>(number), sends));
         own.back().repeats_slots = first_users[number] != number;
         if (!is_reduce || below.empty()) continue;
         auto const& ranks = below[static_cast<std::size_t>(place.from)];

@@ -60,6 +60,12 @@ class memory_block {
 
 namespace detail {
 
+/// Bytes rounded up to whole lines of 128: cores fetch cache lines in pairs.
+[[nodiscard]] constexpr std::size_t whole_lines(std::size_t bytes) {
+  constexpr std::size_t line = 128;
+  return (bytes + line - 1) / line * line;
+}
+
 /// Touches each page of unused memory, so that the system maps it now. Then the first calls do not
 /// wait for pages, and the tuner does not blame a store mode for them.
 ///

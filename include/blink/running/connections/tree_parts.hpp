@@ -71,6 +71,8 @@ class tree_parts {
     return share_of(trees_[tree], kind);
   }
   /// The chunk size of the schedule, or else the one that finishes the tree's pipeline first.
+  ///
+  /// Pre: the schedule carries the collective.
   [[nodiscard]] std::size_t scheduled_bytes(std::size_t tree, collective kind,
                                             std::size_t part_bytes) const {
     if (trees_[tree].chunk_bytes != 0) return trees_[tree].chunk_bytes;

@@ -59,7 +59,8 @@ class file_bootstrap {
     if (comm.rank() == 0) write(result.name_of_ranks(), ranks.data(), sizeof ranks);
     return result;
   }
-  /// The same for a new process. Waits until the present ranks have called `growing`.
+  /// The bootstrap of a new process of a communicator that grows. Waits until rank 0 of the present
+  /// ranks has called `growing`.
   ///
   /// newcomer: its number among the new processes, from 0
   /// Throws:   as the constructor; precondition_error if fewer processes are added;

@@ -25,9 +25,11 @@ namespace blink { inline namespace BLINK_ABI {
 /// time to look at each other. Over shaped links data arrives by time alone, which wakes no rank.
 template <class Transport>
 [[nodiscard]] wait_options waits_over(wait_options options, int ranks = 1) {
-  auto const looks = time_between_looks(options, ranks);
-  nanoseconds const most(Transport::is_shaped ? 20'000 : static_cast<std::int64_t>(looks));
-  if (options.sleep > most || !Transport::is_shaped) options.sleep = most;
+  options.sleep = nanoseconds(static_cast<std::int64_t>(time_between_looks(options, ranks)));
+  if constexpr (Transport::is_shaped) {
+    nanoseconds const most(20'000);
+    if (options.sleep > most) options.sleep = most;
+  }
   return options;
 }
 
@@ -55,6 +57,7 @@ struct wait_context {
 /// peer's failure or death.
 class host_wait {
  public:
+  /// options: as `waits_over` returns them
   host_wait(wait_options const& options, wait_context const& place)
       : options_(options), place_(place) {}
   host_wait(host_wait const&) = delete;
@@ -136,7 +139,7 @@ class host_wait {
       return status::ok;
     }
     // Not after each sleep: it takes as long as there are ranks, and events end most sleeps early.
-    if (time - looked_ >= time_between_looks(options_, state.rank_count())) {
+    if (time - looked_ >= static_cast<std::uint64_t>(options_.sleep.count())) {
       looked_ = time;
       if (status const result = look(time - idle_since_); result != status::ok) return result;
     }

@@ -6,6 +6,7 @@
 #include <blink/running/call/call_description.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/eager_payload.hpp>
+#include <blink/running/connections/memory_source.hpp>
 #include <blink/transports/host/shared_segment.hpp>
 #include <blink/transports/host/shared_state.hpp>
 #include <blink/transports/messages/gather_over_channel.hpp>
@@ -80,8 +81,7 @@ class host_ranks {
       state_.emplace(count_, segment_->find_or_make(key_of_state, shared_state::bytes(count_)));
       state_->set_addresses(segment_->begin(), segment_->addresses());
       if (eager_room > largest_eager_bytes) {
-        constexpr std::size_t line = 128;  // payloads begin where any element may
-        eager_room_ = (eager_room + line - 1) / line * line;
+        eager_room_ = whole_lines(eager_room);  // payloads begin where any element may
         auto const places = 2 * static_cast<std::size_t>(count_);
         eager_ =
             static_cast<std::byte*>(segment_->find_or_make(key_of_eager, places * eager_room_));

@@ -219,7 +219,8 @@ class height_reduction {
   };
 
   /// Repeats until no exchange and no other edge lowers the sum. For many vertices in many trees it
-  /// ends when a pass has hardly lowered the sum: more passes take longer than the plan then.
+  /// ends when a pass has hardly lowered the sum. On a torus of 576 ranks later passes took a third
+  /// of the planning time, and the highest tree stayed as it was.
   void descend() {
     constexpr std::size_t many = 100'000;
     constexpr double hardly = 1e-3;

@@ -5,6 +5,7 @@
 #include <blink/reducers/order.hpp>
 #include <blink/running/call/call_description.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
+#include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
@@ -41,11 +42,10 @@ void give_memory_for_sums(call_frame& call) {
   auto const has_sums = [](tree_task const& here) {
     return here.in_count > 1 && here.in_count <= early_sums::most_arrivals;
   };
-  constexpr std::size_t line = 128;
   auto const bytes = [&](tree_task const& here) {
     std::size_t const most = here.chunk < here.count ? here.chunk : here.count;
     std::size_t const all = most * call.types.accumulator_bytes;
-    return has_sums(here) ? (all + line - 1) / line * line : 0;
+    return has_sums(here) ? whole_lines(all) : 0;
   };
   std::size_t needed = 0;
   for (std::size_t k = 0; k < call.task_count(); ++k) needed += bytes(call.tasks.first[k]);

@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/running/connections/connection.hpp>
 #include <blink/running/connections/connection_tables.hpp>
+#include <blink/running/connections/memory_source.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
@@ -52,7 +53,7 @@ class device_tables {
     std::size_t used = 0;
     auto const deal = [&](std::size_t bytes) {
       std::size_t const first = used;
-      used += (bytes + line - 1) / line * line;
+      used += detail::whole_lines(bytes);
       return first;
     };
     (void)deal(tables.connection_count() * sizeof(shared_connection));
@@ -174,8 +175,6 @@ class device_tables {
   }
 
  private:
-  static constexpr std::size_t line = 128;
-
   [[nodiscard]] static collective kind_with(std::size_t list) {
     constexpr collective kinds[] = {collective::reduce, collective::broadcast,
                                     collective::all_reduce};
