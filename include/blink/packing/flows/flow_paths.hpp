@@ -23,17 +23,18 @@ struct flow_path {
 
 namespace detail {
 
-/// Finds paths in the remainder of a flow.
+/// Finds paths in the remainder of a flow. A search starts at the sink: the ways into a vertex lead
+/// to the source, while most ways out of the source lead to other sinks.
 class flow_decomposer {
  public:
   flow_decomposer(arc_list const& graph, std::vector<std::int64_t> flow)
       : graph_(graph),
         flow_(std::move(flow)),
-        out_(static_cast<std::size_t>(graph.vertex_count)),
-        into_(out_.size()),
-        width_(out_.size()) {
+        in_(static_cast<std::size_t>(graph.vertex_count)),
+        onto_(in_.size(), -1),
+        width_(in_.size()) {
     for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
-      if (flow_[e] > 0) out_[at(graph.arcs[e].tail)].push_back(static_cast<int>(e));
+      if (flow_[e] > 0) in_[at(graph.arcs[e].head)].push_back(static_cast<int>(e));
     }
   }
 
@@ -47,13 +48,12 @@ class flow_decomposer {
       wanted = std::min(widest, wanted);
     }
     flow_path result{sink, wanted, {}};
-    for (int v = sink; v != source;) {
-      int const e = into_[at(v)];
+    for (int v = source; v != sink;) {
+      int const e = onto_[at(v)];
       result.edges.push_back(e);
       flow_[at(e)] -= wanted;
-      v = graph_.arcs[at(e)].tail;
+      v = graph_.arcs[at(e)].head;
     }
-    std::reverse(result.edges.begin(), result.edges.end());
     return result;
   }
 
@@ -62,15 +62,16 @@ class flow_decomposer {
 
   /// Searches breadth first over edges that carry at least `least`.
   bool search(int source, int sink, std::int64_t least) {
-    std::fill(into_.begin(), into_.end(), -1);
-    queue_.assign(1, source);
+    for (int const v : queue_) onto_[at(v)] = -1;
+    onto_[at(source)] = -1;
+    queue_.assign(1, sink);
     for (std::size_t next = 0; next < queue_.size(); ++next) {
-      for (int const e : out_[at(queue_[next])]) {
-        int const head = graph_.arcs[at(e)].head;
-        if (flow_[at(e)] < least || head == source || into_[at(head)] >= 0) continue;
-        into_[at(head)] = e;
-        if (head == sink) return true;
-        queue_.push_back(head);
+      for (int const e : in_[at(queue_[next])]) {
+        int const tail = graph_.arcs[at(e)].tail;
+        if (flow_[at(e)] < least || tail == sink || onto_[at(tail)] >= 0) continue;
+        onto_[at(tail)] = e;
+        if (tail == source) return true;
+        queue_.push_back(tail);
       }
     }
     return false;
@@ -80,20 +81,20 @@ class flow_decomposer {
   /// flow of its edges.
   std::int64_t widest_path(int source, int sink) {
     std::fill(width_.begin(), width_.end(), 0);
-    width_[at(source)] = std::numeric_limits<std::int64_t>::max();
-    heap_.assign(1, {width_[at(source)], source});
+    width_[at(sink)] = std::numeric_limits<std::int64_t>::max();
+    heap_.assign(1, {width_[at(sink)], sink});
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end());
       auto const [width, here] = heap_.back();
       heap_.pop_back();
-      if (here == sink) return width;
+      if (here == source) return width;
       if (width < width_[at(here)]) continue;  // visited before
-      for (int const e : out_[at(here)]) {
-        int const head = graph_.arcs[at(e)].head;
+      for (int const e : in_[at(here)]) {
+        int const tail = graph_.arcs[at(e)].tail;
         auto const through = std::min(width, flow_[at(e)]);
-        if (through <= width_[at(head)]) continue;
-        width_[at(head)] = through;
-        heap_.emplace_back(through, head);
+        if (through <= width_[at(tail)]) continue;
+        width_[at(tail)] = through;
+        heap_.emplace_back(through, tail);
         std::push_heap(heap_.begin(), heap_.end());
       }
     }
@@ -102,8 +103,8 @@ class flow_decomposer {
 
   arc_list const& graph_;
   std::vector<std::int64_t> flow_;
-  std::vector<std::vector<int>> out_;  // by vertex: edges out of it with flow
-  std::vector<int> into_;              // by vertex: the edge through which it was reached
+  std::vector<std::vector<int>> in_;  // by vertex: edges into it with flow
+  std::vector<int> onto_;             // by vertex: the edge through which it reaches the sink
   std::vector<std::int64_t> width_;
   std::vector<std::pair<std::int64_t, int>> heap_;  // (width, vertex)
   std::vector<int> queue_;
@@ -117,7 +118,8 @@ class flow_decomposer {
 ///
 /// flow:   by edge
 /// demand: by vertex: the flow into it less the flow out of it; the source's entry is ignored
-/// Time:   O(paths * E log V).  Space: O(V + E + lengths of the paths).
+/// Time:   O(paths * (V + F log V)); F: the edges with flow that lead to the path's sink.
+/// Space:  O(V + E + lengths of the paths).
 /// Pre:    at each vertex but the source, flow in less flow out is the demand; no flow or demand is
 ///         negative.
 /// Post:   the amounts of each sink sum to its demand, those over each edge to at most its flow; at

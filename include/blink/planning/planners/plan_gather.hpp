@@ -32,8 +32,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// other rank to the root) at the same time, N being the number of ranks.
 ///
 /// Source: `scatter_flow`; paths by `flow_paths`. A gather is a scatter on the reversed machine.
-/// Time:   a few maximum flows; without a root in the request, for each rank, or for as many as the
-///         budget lets.
+/// Time:   a few maximum flows; without a root in the request, for each rank that no cut found
+///         before bounds, or for as many as the budget lets.
 /// Pre:    a gather or a scatter; the root, if given, is a rank.
 /// Post:   rate = bound, proven by a cut; at most links + N paths.
 /// Throws: precondition_error if a precondition does not hold; planning_error if some rank is out
@@ -50,7 +50,9 @@ namespace blink { inline namespace BLINK_ABI {
 
   std::optional<scatter_flow_result> best;
   int root = -1;
+  std::vector<bool> is_bounded(machine.nodes.size(), false);  // by a cut, to at most the best rate
   for (int const candidate : ranks) {
+    if (is_bounded[static_cast<std::size_t>(candidate)]) continue;
     if (request.root && machine.nodes[static_cast<std::size_t>(candidate)].id != *request.root) {
       continue;
     }
@@ -64,6 +66,9 @@ namespace blink { inline namespace BLINK_ABI {
       found = scatter_flow(graph, capacity, candidate, others);
     } catch (detail::budget_spent const&) {
       break;
+    }
+    for (std::size_t i = 0; i < found.cut.size(); ++i) {
+      if (found.cut[i]) is_bounded[i] = true;  // the cut parts them from as many sinks
     }
     if (best && found.rate_per_sink <= best->rate_per_sink) continue;
     best = std::move(found);
