@@ -13,7 +13,8 @@
 
 namespace {
 
-blink::topology read_edge_list(std::string_view text, std::string const& file) {
+blink::topology read_edge_list(std::string_view text, std::string const& file,
+                               blink::reading_options const&) {
   blink::topology machine;
   machine.name = file;
   std::istringstream lines{std::string(text)};

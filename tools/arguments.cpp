@@ -102,11 +102,39 @@ std::optional<int> read_root(std::string const& text) {
   return ids.front();
 }
 
-allocation read_part(std::string const& machine, std::string const& ranks,
-                     std::string const& links) {
+void add_reading_options(CLI::App& command, machine_choice& choice, std::string const& about) {
+  command.add_option("--ranks,-r", choice.ranks, "ids of the ranks " + about + ", such as 0,1,4-6")
+      ->check([](std::string const& text) {
+        return text.empty() ? std::string("no ids, expected some such as 0,1,4-6") : "";
+      });
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--link-rate",
+          [&choice](std::vector<std::string> const& texts) {
+            for (auto const& text : texts) read_assumed_rate(text, choice.reading.rates);
+          },
+          "GB/s of links whose rate MACHINE does not state: nvlink= of one NVLink, pcie= of\n"
+          "one device, socket= between processors")
+      ->type_name("KIND=GB/s")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_flag("--strict", choice.reading.is_strict,
+                   "refuse a MACHINE with anything unknown or cut off, instead of a remark");
+}
+
+CLI::Option* add_machine_options(CLI::App& command, machine_choice& choice,
+                                 std::string const& about) {
+  add_reading_options(command, choice, about);
+  return command.add_option("MACHINE", choice.machine, about_machines);
+}
+
+allocation read_part(machine_choice const& choice) {
   allocation result;
-  result.whole = result.machine = read_machine(machine);
-  if (!ranks.empty()) result.machine = subset(result.machine, read_ids("--ranks", ranks));
+  result.whole = result.machine = read_machine(choice.machine, choice.reading);
+  if (!choice.ranks.empty()) {
+    result.machine = subset(result.machine, read_ids("--ranks", choice.ranks));
+  }
+  auto const& links = choice.links;
   if (links == "auto") {
     if (auto const kind = fastest_connecting_kind(result.machine)) result.links = to_text(*kind);
   } else if (links != "all") {
@@ -118,9 +146,8 @@ allocation read_part(std::string const& machine, std::string const& ranks,
   return result;
 }
 
-allocation read_allocation(std::string const& machine, std::string const& ranks,
-                           std::string const& links, collective kind) {
-  auto result = read_part(machine, ranks, links);
+allocation read_allocation(machine_choice const& choice, collective kind) {
+  auto result = read_part(choice);
   if (!has_root(kind)) require_connected(result.machine);
   return result;
 }

@@ -5,7 +5,10 @@
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
+#include <blink/topology/readers/reading_options.hpp>
 #include <blink/topology/topology.hpp>
+
+#include <CLI/CLI.hpp>
 
 #include <cstddef>
 #include <map>
@@ -41,6 +44,30 @@ struct size_range {
 /// Parses --root: an id, or nullopt for "best". Throws input_error.
 [[nodiscard]] std::optional<int> read_root(std::string const& text);
 
+/// The arguments of a command that choose its machine.
+struct machine_choice {
+  std::string machine;  ///< a built-in name or a file
+  std::string ranks;    ///< empty for all
+  /// a kind, "all", or "auto": the fastest kind that alone joins all ranks
+  std::string links = "auto";
+  reading_options reading;
+};
+
+/// The text of MACHINE in help.
+inline constexpr char const* about_machines =
+    "built-in name (blink topo --list) or a file: JSON, XML of NCCL or RCCL,\n"
+    "the table of nvidia-smi topo -m";
+
+/// Adds --ranks, --link-rate and --strict to a command. An empty text for --ranks is refused: it
+/// comes from a script whose variable is unset.
+///
+/// about: what the ranks of --ranks do
+void add_reading_options(CLI::App& command, machine_choice& choice, std::string const& about);
+
+/// Adds the same and MACHINE, and returns the option MACHINE.
+CLI::Option* add_machine_options(CLI::App& command, machine_choice& choice,
+                                 std::string const& about);
+
 /// The machine that a command works on: MACHINE reduced to --ranks and --links.
 struct allocation {
   topology machine;   ///< the requested ranks, and the links that may be used
@@ -48,19 +75,12 @@ struct allocation {
   topology whole;     ///< MACHINE, against which plans are checked
 };
 
-/// Reads a machine and reduces it to ranks and links.
-///
-/// machine: a built-in name or a file
-/// ranks:   empty for all
-/// links:   a kind, "all", or "auto": the fastest kind that alone joins all ranks
-/// Throws:  input_error.
-[[nodiscard]] allocation read_part(std::string const& machine, std::string const& ranks,
-                                   std::string const& links);
+/// Reads a machine and reduces it to ranks and links. Throws: input_error.
+[[nodiscard]] allocation read_part(machine_choice const& choice);
 
 /// The same for planning a collective. Throws input_error also if some ranks have no path between
 /// them, unless the collective has a root: then its planner decides which paths it needs.
-[[nodiscard]] allocation read_allocation(std::string const& machine, std::string const& ranks,
-                                         std::string const& links, collective kind);
+[[nodiscard]] allocation read_allocation(machine_choice const& choice, collective kind);
 
 /// Returns text such as "62.5 GB/s (125/2)", with the fraction only if the decimal is not exact.
 [[nodiscard]] std::string in_words(rational const& value, std::string const& unit);

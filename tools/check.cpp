@@ -17,11 +17,10 @@
 namespace blink::tools {
 namespace {
 
-struct check_options {
+struct check_options : machine_choice {
+  check_options() { links = "all"; }
   std::string first;   // the machine, or the only file
   std::string second;  // the plan
-  std::string machine;
-  std::string ranks;
 };
 
 void run_check(check_options options) {
@@ -34,13 +33,13 @@ void run_check(check_options options) {
   auto const& file = is_named ? options.second : options.first;
   if (is_xml_file(file)) {
     std::optional<topology> on;
-    if (!options.machine.empty()) on = read_part(options.machine, options.ranks, "all").machine;
+    if (!options.machine.empty()) on = read_part(options).machine;
     return check_program_file(file, on);
   }
   if (options.machine.empty()) {
     throw input_error(file + ": expected an MSCCL algorithm, or a machine before a plan file");
   }
-  auto const machine = read_part(options.machine, options.ranks, "all").machine;
+  auto const machine = read_part(options).machine;
   auto const text = detail::file_text(file, "a plan file");
   if (is_groups_text(text)) return check_groups_file(machine, file);
   auto const p = read_plan(text, file);
@@ -73,14 +72,13 @@ void add_check_command(CLI::App& app) {
       "Exit status 2 names the first fault.");
   command
       ->add_option("MACHINE", options->first,
-                   "built-in name, JSON file or NCCL XML file; or the algorithm, alone")
+                   std::string(about_machines) + "; or the algorithm, alone")
       ->required();
   command->add_option(
       "PLAN", options->second,
       "plan file, as blink plan --out writes it (of groups too), or an MSCCL algorithm");
   command->add_option("--machine,-m", options->machine, "the machine, for an algorithm alone");
-  command->add_option("--ranks,-r", options->ranks,
-                      "ids of the machine's ranks that take part, such as 0,1,4-6");
+  add_reading_options(*command, *options, "of the machine that take part");
   command->callback([options] { run_check(*options); });
 }
 

@@ -28,7 +28,8 @@ constexpr char const* about =
     "  blink run -n 4 -- PROGRAM                     a program in four processes\n"
     "  blink report calls.*.jsonl                    late ranks, slow links of its calls\n"
     "\n"
-    "A MACHINE is a built-in name (blink topo --list), a JSON file or an NCCL topology XML file.";
+    "A MACHINE is a built-in name (blink topo --list), or a file: JSON, the topology XML of NCCL "
+    "or\nRCCL, the table of nvidia-smi topo -m.";
 
 }  // namespace
 

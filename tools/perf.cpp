@@ -42,14 +42,11 @@
 namespace blink::tools {
 namespace {
 
-struct perf_options {
-  std::string machine;
+struct perf_options : machine_choice {
   std::string collective = "all_reduce";
-  std::string ranks;
   std::string root;
   std::string destinations;
   std::string planners = "exact";
-  std::string links = "auto";
   std::string plan;
   std::string algorithms;
   std::string begin;
@@ -102,7 +99,7 @@ contender contend(topology const& machine, plan const& planned, perf_options con
 
 /// Returns the plans for a machine by each requested planner, or from a file.
 std::vector<contender> plan_contenders(perf_options const& options, collective kind) {
-  auto const place = read_allocation(options.machine, options.ranks, options.links, kind);
+  auto const place = read_allocation(options, kind);
   std::vector<contender> result;
   if (!options.plan.empty()) {
     auto planned = read_plan_file(options.plan);
@@ -418,14 +415,12 @@ void add_perf_command(CLI::App& app) {
       "Measure a collective among threads of this machine, every element checked against a serial\n"
       "loop. Without a MACHINE the ranks use this machine's memory at full speed. With one they\n"
       "follow its plan; --shaped makes every link as slow as the machine's, scaled.");
-  command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file");
+  add_machine_options(*command, *options, "of MACHINE that take part");
   command
       ->add_option("--collective,-c", options->collective,
                    "broadcast, reduce, all_reduce, all_gather, reduce_scatter, gather, scatter,\n"
                    "all_to_all, send_to_next, permute (with --to) or barrier")
       ->capture_default_str();
-  command->add_option("--ranks,-r", options->ranks,
-                      "ids of the ranks of MACHINE that take part, such as 0,1,4-6");
   command
       ->add_option("-g", options->rank_count,
                    "ranks without a MACHINE; default: one for each core, at least 2")

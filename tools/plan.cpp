@@ -34,14 +34,11 @@
 namespace blink::tools {
 namespace {
 
-struct plan_arguments {
-  std::string machine;
+struct plan_arguments : machine_choice {
   std::string collective = "all_reduce";
-  std::string ranks;
   std::string root = "best";
   std::string destinations;
   std::string planner = planned_by::exact;
-  std::string links = "auto";
   std::string out;
   std::string svg;
   bool compare = false;
@@ -153,7 +150,7 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
       p.ranks.size() > most_ranks || request.planner == planned_by::hybrid) {
     return result;
   }
-  auto everything = read_part(options.machine, options.ranks, "all");
+  auto everything = read_part({options.machine, options.ranks, "all", options.reading});
   if (everything.machine.links.size() == result.place.machine.links.size()) return result;
   std::optional<plan_and_report> on_all;
   try {
@@ -203,6 +200,7 @@ void print_plan(topology const& machine, plan_and_report const& planned, bool al
   std::printf("machine      %s%s\n", machine.name.c_str(),
               p.links.empty() ? "" : (", links: " + p.links + " only").c_str());
   if (!other_links.empty()) std::printf("             %s\n", other_links.c_str());
+  for (auto const& remark : machine.remarks) std::printf("remark       %s\n", remark.c_str());
   bool const is_instead = is_substitute(p, asked);
   std::printf("planner      %s%s\n", p.planner.c_str(),
               is_instead ? ", because the budget was spent (--time, --memory)" : "");
@@ -338,8 +336,7 @@ void run_plan(plan_arguments const& options) {
     throw input_error("--blocks: expected an all_reduce, found " + options.collective);
   }
   if (!options.repair.empty()) {
-    auto const again =
-        show_repair(options.machine, options.ranks, options.repair, options.budget());
+    auto const again = show_repair(options, options.repair, options.budget());
     auto const& p = again.planned.plan;
     print_plan(again.place.machine, again.planned, options.all, p.planner);
     return write_outputs(again.place.machine, again.planned.plan, options);
@@ -355,8 +352,8 @@ void run_plan(plan_arguments const& options) {
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
   request.budget = options.budget();
   if (!options.groups.empty()) {
-    auto const place = read_allocation(options.machine, options.ranks, options.links,
-                                       collective::broadcast);  // ways are checked for each group
+    // ways are checked for each group
+    auto const place = read_allocation(options, collective::broadcast);
     auto const groups = read_groups_option(options.groups, place.machine, request.collective);
     auto const planned = show_groups(place, groups, options.budget(), options.compare, options.all);
     if (options.out.empty()) return;
@@ -364,7 +361,7 @@ void run_plan(plan_arguments const& options) {
     std::printf("\nplans written to %s\n", options.out.c_str());
     return;
   }
-  auto place = read_allocation(options.machine, options.ranks, options.links, request.collective);
+  auto place = read_allocation(options, request.collective);
   if (options.blocks > 0) {
     detail::expect_blocks(options.blocks, place.machine.rank_positions().size());
   }
@@ -395,15 +392,12 @@ void add_plan_command(CLI::App& app) {
       app.add_subcommand("plan",
                          "Plan a collective: trees, rate, proven bound, load on each link.\n"
                          "The plan is checked by independent code before it is shown or written.");
-  command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file")
-      ->required();
+  add_machine_options(*command, *options, "that take part")->required();
   command
       ->add_option("--collective,-c", options->collective,
                    "broadcast, reduce, all_reduce, all_gather, reduce_scatter, gather, scatter,\n"
                    "all_to_all, send_to_next, permute or barrier")
       ->capture_default_str();
-  command->add_option("--ranks,-r", options->ranks,
-                      "ids of the ranks that take part, such as 0,1,4-6");
   command
       ->add_option("--root", options->root,
                    "id of the root of a broadcast, reduce, gather or scatter, or best")

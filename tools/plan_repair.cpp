@@ -47,20 +47,23 @@ void print_trees(plan_difference const& d) {
 
 }  // namespace
 
-repaired show_repair(std::string const& machine, std::string const& ranks,
-                     std::string const& old_file, work_budget const& budget) {
+repaired show_repair(machine_choice choice, std::string const& old_file,
+                     work_budget const& budget) {
   auto const old = read_plan_file(old_file);
-  std::string ids = ranks;
+  auto& ids = choice.ranks;
   if (ids.empty()) {
-    auto const whole = read_part(machine, "", "all").machine;
+    choice.links = "all";
+    auto const whole = read_part(choice).machine;
     for (auto const* nodes : {&old.ranks, &old.forwarding_ranks}) {
       for (int const id : *nodes) {
         if (whole.position_of(id) >= 0) ids += (ids.empty() ? "" : ",") + std::to_string(id);
       }
     }
   }
-  if (ids.empty()) throw input_error(old_file + ": no rank of the plan is in machine " + machine);
-  auto place = read_allocation(machine, ids, old.links.empty() ? "all" : old.links, old.collective);
+  if (ids.empty())
+    throw input_error(old_file + ": no rank of the plan is in machine " + choice.machine);
+  choice.links = old.links.empty() ? "all" : old.links;
+  auto place = read_allocation(choice, old.collective);
   auto const result = repair_plan(place.machine, old, budget);
   auto planned = checked(place, result.plan);
   auto const& d = result.difference;

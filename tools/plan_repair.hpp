@@ -17,9 +17,10 @@ struct repaired {
 };
 
 /// Repairs the plan of a file for the machine as it is now, checks it, and prints the difference.
-/// ranks:  as --ranks; empty: those of the old plan that the machine still has
+/// choice: without --ranks, those of the old plan that the machine still has; its links are those
+///         of the old plan
 /// budget: for all planning
-[[nodiscard]] repaired show_repair(std::string const& machine, std::string const& ranks,
-                                   std::string const& old_file, work_budget const& budget);
+[[nodiscard]] repaired show_repair(machine_choice choice, std::string const& old_file,
+                                   work_budget const& budget);
 
 }  // namespace blink::tools

@@ -21,14 +21,11 @@
 namespace blink::tools {
 namespace {
 
-struct simulate_options {
-  std::string machine;
+struct simulate_options : machine_choice {
   std::string plan;
   std::string collective = "all_reduce";
-  std::string ranks;
   std::string root = "best";
   std::string planner = "exact";
-  std::string links = "auto";
   std::string sizes = "8:1G";
   std::string chunk;
   std::size_t window = simulation_options{}.window;
@@ -44,7 +41,8 @@ struct simulated {
 
 simulated read_simulated(simulate_options const& options) {
   if (!options.plan.empty()) {
-    simulated result{read_part(options.machine, "", "all").machine, read_plan_file(options.plan)};
+    simulated result{read_part({options.machine, "", "all", options.reading}).machine,
+                     read_plan_file(options.plan)};
     auto const report = check_plan(result.machine, result.planned);
     if (!report) throw input_error(options.plan + ": " + *report.fault);
     return result;
@@ -57,8 +55,7 @@ simulated read_simulated(simulate_options const& options) {
     }
     request.collective = collective::reduce_scatter;
   }
-  auto const place =
-      read_allocation(options.machine, options.ranks, options.links, request.collective);
+  auto const place = read_allocation(options, request.collective);
   request.root = read_root(options.root);
   request.planner = options.planner;
   return {place.machine, checked_plan(place, request).plan};
@@ -115,12 +112,10 @@ void add_simulate_command(CLI::App& app) {
                                      "Simulate a plan on a machine, chunk by chunk, without moving "
                                      "data. Links serve messages\nin order. Shows the time beside "
                                      "the prediction of the cost model.");
-  command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file")
-      ->required();
+  add_machine_options(*command, *options, "that take part")->required();
   command->add_option("--plan", options->plan, "run this plan file instead of planning");
   command->add_option("--collective,-c", options->collective, "collective to plan")
       ->capture_default_str();
-  command->add_option("--ranks,-r", options->ranks, "ids of the ranks that take part");
   command->add_option("--root", options->root, "id of the root, or best")->capture_default_str();
   command->add_option("--planner,-p", options->planner, "name of a planner, as for blink plan")
       ->capture_default_str();

@@ -26,10 +26,8 @@
 namespace blink::tools {
 namespace {
 
-struct topo_options {
-  std::string machine;
-  std::string ranks;
-  std::string links = "all";
+struct topo_options : machine_choice {
+  topo_options() { links = "all"; }
   std::string json;
   std::string svg;
   bool list = false;
@@ -83,6 +81,7 @@ void print_summary(topology const& machine) {
   std::printf("ranks     %zu: %s\n", ranks.size(), in_words(ranks).c_str());
   if (!switches.empty())
     std::printf("switches    %zu: %s\n", switches.size(), in_words(switches).c_str());
+  for (auto const& remark : machine.remarks) std::printf("remark    %s\n", remark.c_str());
   std::map<link_kind, std::pair<std::size_t, rational>> totals;
   for (auto const& l : machine.links) {
     auto& [count, steps] = totals[l.kind];
@@ -208,7 +207,7 @@ void run_topo(topo_options const& options) {
   if (options.machine.empty()) {
     throw input_error("topo: MACHINE is missing, expected a machine of blink topo --list");
   }
-  auto const machine = read_part(options.machine, options.ranks, options.links).machine;
+  auto const machine = read_part(options).machine;
   if (options.json == "-") {
     std::fputs(write_json(machine).c_str(), stdout);
     return;
@@ -246,9 +245,7 @@ void add_topo_command(CLI::App& app) {
       "  blink topo dgx1v --ranks 0,1,4,5           the machine of a job on four GPUs\n"
       "  blink topo dump.xml --links nvlink         NVLinks of an NCCL topology dump\n"
       "  blink topo dgx_a100:2 --json machine.json  a file to edit\n");
-  command->add_option("MACHINE", options->machine,
-                      "built-in name (--list), JSON file or NCCL XML file");
-  command->add_option("--ranks,-r", options->ranks, "keep these ranks only, such as 0,1,4-6");
+  add_machine_options(*command, *options, "to keep");
   command
       ->add_option("--links", options->links,
                    "keep one kind of link (nvlink, xgmi, pcie, ...), all, or auto: the one that\n"

@@ -25,7 +25,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 class msccl_reader {
  public:
   [[nodiscard]] step_program read(xml_element const& algo) {
-    algo.check_attributes({});
+    algo.check_attributes();
     step_program program;
     program.name = algo.text("name");
     program.protocol = algo.has("proto") ? algo.text("proto") : "Simple";
@@ -86,7 +86,7 @@ class msccl_reader {
         element.fail("unknown element, expected <" + std::string(name) + "> in <" +
                      std::string(parent.name()) + ">");
       }
-      element.check_attributes({});
+      element.check_attributes();
       found.emplace_back(element.required_integer("id", 0, most - 1), element);
     }
     std::sort(found.begin(), found.end(),
@@ -124,7 +124,7 @@ class msccl_reader {
     rank.scratch_chunks = chunks("s_chunks");
     for (auto const child : gpu.node().children("copy")) {
       xml_element const copy(gpu.from(), child);
-      copy.check_attributes({});
+      copy.check_attributes();
       rank.copies.emplace_back(static_cast<int>(copy.required_integer("i_off", 0, most_chunks)),
                                static_cast<int>(copy.required_integer("o_off", 0, most_chunks)));
     }
@@ -162,7 +162,7 @@ class msccl_reader {
       if (!is_short && element.name() != "step") {
         element.fail("unknown element, expected <step> or <op> in <tb>");
       }
-      element.check_attributes({});
+      element.check_attributes();
       auto const number = element.integer(is_short ? "step" : "s", 0, most_steps);
       if (number && *number != std::ssize(block.steps)) {
         element.fail("step number " + std::to_string(*number) + ", expected " +

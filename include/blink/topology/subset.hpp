@@ -41,7 +41,7 @@ namespace detail {
 /// The machine with the nodes and links that are marked.
 inline topology kept_part(topology const& machine, std::vector<bool> const& keep_node,
                           std::vector<bool> const& keep_link) {
-  topology result{machine.name, machine.unit, machine.steps_per_unit, {}, {}};
+  topology result{machine.name, machine.unit, machine.steps_per_unit, {}, {}, machine.remarks};
   std::vector<int> position(machine.nodes.size(), -1);
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
     if (!keep_node[i]) continue;

@@ -74,6 +74,7 @@ struct topology {
   std::int64_t steps_per_unit = 1;  ///< 2 if capacities count half units: 25 is 12.5 GB/s
   std::vector<struct node> nodes;
   std::vector<struct link> links;
+  std::vector<std::string> remarks;  ///< what a reader assumed, and what looks wrong; for people
 
   friend std::size_t num_vertices(topology const& machine) { return machine.nodes.size(); }
   friend std::size_t num_edges(topology const& machine) { return machine.links.size(); }

@@ -87,7 +87,8 @@ TEST(read_machine, files_are_known_by_their_beginning_not_by_their_name) {
 
 TEST(read_machine, files_of_no_format_are_quoted) {
   std::string const expected =
-      ", expected a JSON object with \"nodes\" and \"links\" or an NCCL or RCCL topology in XML";
+      ", expected a JSON object with \"nodes\" and \"links\" or an NCCL or RCCL topology in XML or "
+      "the table of nvidia-smi topo -m";
   file_with const empty("empty.json", "");
   EXPECT_EQ(fault_of(empty.path()), empty.path() + ": the file is empty" + expected);
   file_with const junk("junk.xml", std::string("\0\1PK\3 binary", 11));

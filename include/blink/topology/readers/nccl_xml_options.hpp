@@ -19,10 +19,11 @@ enum class nccl_link_rate : std::uint8_t {
 /// Choices for reading NCCL's system XML, and limits above which a number is a mistake.
 struct nccl_xml_options {
   nccl_link_rate rate = nccl_link_rate::line_rate;
-  std::optional<rational> between_processors;  ///< GB/s, for processors that NCCL does not know
+  std::optional<rational> between_processors;  ///< GB/s, for processors that NCCL does not know;
+                                               ///< nothing: 16, and a remark
   bool with_networks = true;                   ///< false: `<nic>` and `<net>` are skipped
-  bool accept_unknown = false;           ///< skip unknown elements and attributes, as NCCL does
-  std::int64_t largest_link_count = 36;  ///< NVLinks or XGMI links of one GPU
+  bool is_strict = false;  ///< refuse unknown elements and attributes; else they are remarks
+  std::int64_t largest_link_count = 36;           ///< NVLinks or XGMI links of one GPU
   std::int64_t largest_net_speed = 2'000'000;     ///< Mb/s of one `<net>`
   std::int64_t largest_c2c_speed = 1'000'000;     ///< MB/s of one chip-to-chip link
   std::int64_t largest_element_count = 65'536;    ///< as many as NCCL reads

@@ -12,6 +12,8 @@
 #include <blink/topology/readers/read_driver.hpp>
 #include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/readers/read_nccl_xml.hpp>
+#include <blink/topology/readers/read_smi_matrix.hpp>
+#include <blink/topology/readers/reading_options.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -20,6 +22,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -33,18 +36,30 @@ namespace blink { inline namespace BLINK_ABI {
 struct machine_format {
   std::string_view name;                        ///< for errors
   bool (*accepts)(std::string_view beginning);  ///< gets the text after its leading white space
-  topology (*read)(std::string_view text, std::string const& file);  ///< throws input_error
+  /// throws input_error
+  topology (*read)(std::string_view text, std::string const& file, reading_options const& options);
 };
 
 /// The formats that `read_machine` reads, in the order in which they are tried. A new reader is one
 /// line here.
-inline constexpr std::array<machine_format, 2> machine_formats{{
+inline constexpr std::array<machine_format, 3> machine_formats{{
     {"a JSON object with \"nodes\" and \"links\"",
      [](std::string_view beginning) { return beginning.starts_with('{'); },
-     [](std::string_view text, std::string const& file) { return read_json(text, file); }},
+     [](std::string_view text, std::string const& file, reading_options const& options) {
+       expect_no_rate_but(options.rates, {}, file);
+       return read_json(text, file);
+     }},
     {"an NCCL or RCCL topology in XML",
      [](std::string_view beginning) { return beginning.starts_with('<'); },
-     [](std::string_view text, std::string const& file) { return read_nccl_xml(text, file); }},
+     [](std::string_view text, std::string const& file, reading_options const& options) {
+       expect_no_rate_but(options.rates, {link_kind::socket}, file);
+       nccl_xml_options reading;
+       auto const socket = options.rates.find(link_kind::socket);
+       if (socket != options.rates.end()) reading.between_processors = socket->second;
+       reading.is_strict = options.is_strict;
+       return read_nccl_xml(text, file, reading);
+     }},
+    {"the table of nvidia-smi topo -m", is_smi_matrix, read_smi_matrix},
 }};
 
 /// Reads a file of one of `formats`: `machine_formats`, or the table of a program.
@@ -52,7 +67,8 @@ inline constexpr std::array<machine_format, 2> machine_formats{{
 /// Throws: input_error; for a file of no format it quotes the beginning and names the formats.
 template <std::size_t Count>
 [[nodiscard]] topology read_machine_file(std::string const& path,
-                                         std::array<machine_format, Count> const& formats) {
+                                         std::array<machine_format, Count> const& formats,
+                                         reading_options const& options = {}) {
   std::string expected;
   for (auto const& format : formats) {
     expected += (expected.empty() ? "" : " or ") + std::string(format.name);
@@ -67,7 +83,7 @@ template <std::size_t Count>
   auto const first = beginning.find_first_not_of(" \t\r\n");
   beginning.remove_prefix(std::min(first, beginning.size()));
   for (auto const& format : formats) {
-    if (format.accepts(beginning)) return format.read(text, path);
+    if (format.accepts(beginning)) return format.read(text, path, options);
   }
   throw input_error(path + ": " +
                     (beginning.empty()
@@ -88,7 +104,8 @@ template <std::size_t Count>
 /// Throws: input_error. For an unknown name it lists the known names and suggests the nearest. For
 ///         a file of no known format it quotes the beginning. For "gpus" also the errors of
 ///         `read_driver`.
-[[nodiscard]] topology read_machine(std::string const& name_or_path);
+[[nodiscard]] topology read_machine(std::string const& name_or_path,
+                                    reading_options const& options = {});
 
 namespace detail {
 
@@ -120,6 +137,21 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
   return nearest;
 }
 
+/// The machine that a name stands for, or nothing for another text.
+[[nodiscard]] inline std::optional<topology> named_machine(std::string_view asked) {
+  if (asked == "host") return this_machine();
+  if (asked == "gpus") return read_driver(load_nvml());
+  if (!asked.starts_with("host:")) return make_built_in_machine(asked);
+  host_options options;
+  options.copy_rate = read_decimal(asked.substr(5), 9);
+  if (!options.copy_rate || *options.copy_rate < rational(1, 10) ||
+      *options.copy_rate > rational(1'000'000)) {
+    throw input_error("machine " + in_quotes(asked) +
+                      ": expected host or host:GB/s with a rate from 0.1 to 1000000");
+  }
+  return this_machine(options);
+}
+
 /// True if a name that is no built-in machine can only be meant as a file.
 [[nodiscard]] inline bool is_path(std::string_view name) {
   return name.ends_with(".json") || name.ends_with(".xml") ||
@@ -140,7 +172,7 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
 
 }  // namespace detail
 
-inline topology read_machine(std::string const& name_or_path) {
+inline topology read_machine(std::string const& name_or_path, reading_options const& options) {
   std::string_view const asked = name_or_path;
   if (auto const mark = asked.rfind("+copying"); mark != std::string_view::npos) {
     auto const which = asked.substr(mark + std::string_view("+copying").size());
@@ -150,24 +182,15 @@ inline topology read_machine(std::string const& name_or_path) {
       if (asked.size() > longest) {
         throw input_error("machine " + detail::in_quotes(asked) + ": expected a shorter name");
       }
-      return with_copying_switches(read_machine(name_or_path.substr(0, mark)),
+      return with_copying_switches(read_machine(name_or_path.substr(0, mark), options),
                                    which.empty() ? "all" : which.substr(1));
     }
   }
-  if (asked == "host") return this_machine();
-  if (asked == "gpus") return read_driver(load_nvml());
-  if (asked.starts_with("host:")) {
-    host_options options;
-    options.copy_rate = detail::read_decimal(asked.substr(5), 9);
-    if (!options.copy_rate || *options.copy_rate < rational(1, 10) ||
-        *options.copy_rate > rational(1'000'000)) {
-      throw input_error("machine " + detail::in_quotes(asked) +
-                        ": expected host or host:GB/s with a rate from 0.1 to 1000000");
-    }
-    return this_machine(options);
+  if (auto machine = detail::named_machine(asked)) {
+    expect_no_rate_but(options.rates, {}, name_or_path);
+    return *std::move(machine);
   }
-  if (auto machine = make_built_in_machine(asked)) return *std::move(machine);
-  if (detail::is_path(asked)) return read_machine_file(name_or_path, machine_formats);
+  if (detail::is_path(asked)) return read_machine_file(name_or_path, machine_formats, options);
   detail::fail_unknown_machine(asked);
 }
 

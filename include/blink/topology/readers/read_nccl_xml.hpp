@@ -35,13 +35,14 @@ namespace blink { inline namespace BLINK_ABI {
 /// - A server is a `host_hash`. Networks between servers are not in such a file.
 ///
 /// As NCCL does it:
-/// - link_width 0 or "" is 16. A link_speed that NCCL does not know is 8 GT/s.
+/// - link_width 0 or "" is 16. A link_speed other than "16 GT/s", "16.0 GT/s PCIe" and alike is 8
+///   GT/s.
 /// - A net speed that is absent or not positive is 10000 Mb/s. A `<net>` without dev is ignored.
 /// - The two levels of one Broadcom switch are one switch.
 /// - Links to GPUs that are not in the file are ignored. An NVLink to a hidden device goes to the
 ///   NVSwitch.
 ///
-/// Not used are affinity, gdr, and guid. Ports of one adapter share its PCIe link and nothing else.
+/// Not used are affinity, gdr, and guid. Ports and functions of one adapter share its PCIe link.
 ///
 /// file:   the name that errors start with
 /// Source: file format and constants as in NCCL 2.30 and RCCL of October 2024; line rates of the
@@ -50,7 +51,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// Post:   `validate` accepts the result; `steps_per_unit` is the least common denominator.
 /// Throws: input_error with file, line and element, in these cases:
 ///         - The text is no XML, is cut short, is of another format, or has no GPU.
-///         - Elements or attributes are unknown, numbers are out of range, rates are unknown.
+///         - Numbers are out of range, or rates are unknown. With `is_strict`: elements or
+///           attributes are unknown, which are otherwise `topology::remarks`.
 ///         - Bus ids or ranks appear twice. Only some of the GPUs have a rank.
 ///         - One end of a link lists it and the other end does not.
 [[nodiscard]] inline topology read_nccl_xml(std::string_view text, std::string const& file,
@@ -61,8 +63,10 @@ namespace blink { inline namespace BLINK_ABI {
   }
   detail::xml_source const from{text, file};
   pugi::xml_document document;
-  auto const system = detail::open_xml(from, document, "system",
-                                       "no GPU found, expected the element <system> of a machine");
+  auto const system =
+      detail::open_xml(from, document, "system",
+                       "no GPU found, expected the element <system> of a machine, as "
+                       "NCCL_TOPO_DUMP_FILE has it (<graphs> is NCCL_GRAPH_DUMP_FILE's)");
   auto const devices = detail::nccl_device_reader(options).read(system);
   auto machine = detail::nccl_link_builder(devices, options).build();
   machine.name = system.has("name") ? std::string(system.text("name"))

@@ -15,6 +15,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,6 +64,7 @@ struct nccl_devices {
   std::map<std::pair<int, std::uint64_t>, int> by_bus;  ///< position in `all` by host and bus id
   std::vector<int> gpus;                                ///< positions, in order of rank
   int host_count = 0;
+  std::vector<std::string> remarks;
 };
 
 /// Reads `<system>` and lists its devices with their parents.
@@ -75,7 +77,7 @@ class nccl_device_reader {
     (void)system.required_integer("version", 1, 2);
     for_each_child(system, {"cpu"}, [&](xml_element const& cpu) { read_processor(cpu); });
     if (found_.gpus.empty()) fail_without_gpu(system);
-    if (first_unknown_ && !options_.accept_unknown) first_unknown_->fail("unknown element");
+    if (first_unknown_ && options_.is_strict) first_unknown_->fail("unknown element");
     sort_gpus();
     for (std::size_t i = found_.all.size(); i-- > 0;) {  // children before parents
       auto const& here = found_.all[i];
@@ -102,12 +104,24 @@ class nccl_device_reader {
     if (depth > options_.limits.depth) {
       element.fail("more than " + std::to_string(options_.limits.depth) + " levels of elements");
     }
-    element.check_attributes(options_.accept_unknown ? std::initializer_list<std::string_view>{}
-                                                     : attributes);
+    element.check_attributes(attributes, [&](std::string_view name) {
+      auto const what = "unknown attribute " + in_quotes(name);
+      if (options_.is_strict) element.fail(what);
+      note(element, what);
+    });
   }
 
-  /// Visits the expected elements and keeps the first unexpected one. The unexpected element is an
-  /// error later, unless the file has no GPU, which has an error of its own.
+  /// Adds a remark, once for all elements of a name.
+  void note(xml_element const& element, std::string const& what) {
+    constexpr std::size_t most = 20;
+    auto const text = "<" + std::string(element.name()) + ">: " + what;
+    if (noted_.size() == most || !noted_.insert(text).second) return;
+    found_.remarks.push_back("line " + std::to_string(element.line()) + ": " + text +
+                             ", which is not used");
+  }
+
+  /// Visits the expected elements and keeps the first unexpected one. If unknown elements are
+  /// refused, it is an error later, unless the file has no GPU, which has an error of its own.
   template <class Visit>
   void for_each_child(xml_element const& parent, std::initializer_list<std::string_view> expected,
                       Visit visit) {
@@ -116,8 +130,9 @@ class nccl_device_reader {
       if (child.type() != pugi::node_element) parent.fail("text between tags, expected elements");
       if (std::find(expected.begin(), expected.end(), element.name()) != expected.end()) {
         visit(element);
-      } else if (!first_unknown_) {
-        first_unknown_ = element;
+      } else {
+        if (!first_unknown_) first_unknown_ = element;
+        note(element, "unknown element");
       }
     }
   }
@@ -313,6 +328,7 @@ class nccl_device_reader {
   std::map<std::string, int> host_numbers_;
   std::map<std::pair<int, std::int64_t>, int> numa_nodes_;
   std::optional<xml_element> first_unknown_;
+  std::set<std::string> noted_;
   std::int64_t element_count_ = 0;
   int bare_gpus_ = 0;
 };

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,8 @@ class nccl_link_builder {
     link_tree();
     link_processors();
     quantise();
+    machine_.remarks.insert(machine_.remarks.begin(), devices_.remarks.begin(),
+                            devices_.remarks.end());
     return std::move(machine_);
   }
 
@@ -96,6 +99,7 @@ class nccl_link_builder {
       }
       if (element.name() != "nvlink" && element.name() != "xgmi") continue;
       auto const count = element.required_integer("count", 1, options_.largest_link_count);
+      if (element.name() == "nvlink") expect_nvlinks(gpu, element, sum + count);
       if ((sum += count) > options_.largest_link_count) {
         element.fail("the GPU has more than " + std::to_string(options_.largest_link_count) +
                      " links");
@@ -122,9 +126,24 @@ class nccl_link_builder {
     }
   }
 
+  /// Fails if a GPU lists more NVLinks than its generation has.
+  void expect_nvlinks(int gpu, xml_element const& element, std::int64_t count) const {
+    auto const sm = device(gpu).element.required_integer("sm", 1, 999);
+    if (nvlink_line_rate(sm) && count > most_nvlinks(sm)) {
+      element.fail("the GPU has " + std::to_string(count) + " or more NVLinks, expected at most " +
+                   std::to_string(most_nvlinks(sm)) + " for sm=" + std::to_string(sm));
+    }
+  }
+
+  void remark(xml_element const& element, std::string const& what) {
+    auto const text = "<" + std::string(element.name()) + ">: " + what;
+    if (!remarked_.insert(text).second) return;
+    machine_.remarks.push_back("line " + std::to_string(element.line()) + ": " + text);
+  }
+
   /// The device at the far end of a link: a GPU or a processor. -1 is the NVSwitch. Nothing for a
   /// device that is not in the file.
-  [[nodiscard]] std::optional<int> target_of(int gpu, xml_element const& element) const {
+  [[nodiscard]] std::optional<int> target_of(int gpu, xml_element const& element) {
     auto const target = element.required_text("target");
     auto const bus = bus_number(target);
     if (!bus)
@@ -138,6 +157,10 @@ class nccl_link_builder {
 
     if (is_gpu && found->second == gpu)
       element.fail("target " + in_quotes(target) + " is the GPU itself");
+    if (is_xgmi && is_hidden) {
+      remark(element, "links to GPUs that were not visible to the program are not used");
+      return std::nullopt;
+    }
     if (far.empty()) {
       if (is_gpu) return found->second;
       if (is_xgmi) return std::nullopt;
@@ -211,10 +234,21 @@ class nccl_link_builder {
 
   /// Links each device to its parent. The merged level of a switch is skipped.
   void link_tree() {
+    std::map<std::pair<int, std::string>, int> slots;  // node by host and bus id without function
     for (std::size_t i = 0; i < devices_.all.size(); ++i) {
       auto const& here = devices_.all[i];
       if (here.parent < 0 || !here.is_used || here.is_merged) continue;
       int const parent = device(here.parent).is_merged ? device(here.parent).parent : here.parent;
+      auto const id = here.element.text("busid");
+      if (here.is == type::adapter && id.find('.') != std::string_view::npos) {
+        // Functions of one adapter have one slot: the link of the first.
+        auto const slot = std::string(id.substr(0, id.rfind('.')));
+        auto const first = slots.try_emplace({here.host, slot}, position_[i]).first->second;
+        if (first != position_[i]) {
+          add_both_ways(position_[i], first, unlimited_rate, here.kind);
+          continue;
+        }
+      }
       add_both_ways(position_[i], position(parent), here.rate, here.kind, here.latency_seconds);
     }
     std::map<std::pair<int, int>, int> seen;
@@ -260,16 +294,18 @@ class nccl_link_builder {
     }
   }
 
-  [[nodiscard]] rational between_processors(xml_element const& cpu) const {
+  [[nodiscard]] rational between_processors(xml_element const& cpu) {
     processor const what{cpu.text("arch"), cpu.text("vendor"),
                          cpu.integer("familyid", 0, INT32_MAX),
                          cpu.integer("modelid", 0, INT32_MAX)};
     if (auto const rate = between_processors_rate(what)) return *rate;
     if (options_.between_processors) return *options_.between_processors;
-    cpu.fail("arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
-             (what.model ? "" : " without modelid") +
-             " has no known bandwidth between processors, expected a processor that NCCL knows "
-             "or the option between_processors");
+    constexpr int assumed = 16;
+    remark(cpu, "arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
+                    (what.model ? "" : " without modelid") + " has no known rate between " +
+                    "processors, which counts as " + std::to_string(assumed) +
+                    " GB/s (--link-rate socket=GB/s)");
+    return assumed;
   }
 
   void quantise() {
@@ -296,6 +332,7 @@ class nccl_link_builder {
   std::vector<exact_link> links_;
   std::map<std::pair<int, int>, link_count> direct_;  ///< by GPUs, one direction
   int nvswitch_ = -1;
+  std::set<std::string> remarked_;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -54,28 +54,44 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return std::nullopt;
 }
 
-/// The rate of a PCIe link: its width times NCCL's rate of one lane. A speed that is not in NCCL's
-/// table counts as 8 GT/s.
-[[nodiscard]] constexpr rational pcie_rate(std::int64_t lanes, std::string_view speed) {
+/// NCCL's rate of one lane of PCIe, in units of 100 Mb/s, by the transfers that Linux writes: "16
+/// GT/s", "16.0 GT/s" or "16.0 GT/s PCIe". Nothing for another text.
+[[nodiscard]] constexpr std::optional<int> pcie_lane_rate(std::string_view speed) {
   struct row {
-    std::string_view prefix;
-    int rate;  // 100 Mb/s
+    std::string_view transfers;
+    int rate;
   };
-  constexpr std::array<row, 10> rows{{{"2.5 GT/s", 15},
-                                      {"5 GT/s", 30},
-                                      {"8 GT/s", 60},
-                                      {"16 GT/s", 120},
-                                      {"32 GT/s", 240},
-                                      {"5.0 GT/s PCIe", 30},
-                                      {"8.0 GT/s PCIe", 60},
-                                      {"16.0 GT/s PCIe", 120},
-                                      {"32.0 GT/s PCIe", 240},
-                                      {"64.0 GT/s PCIe", 480}}};
-  int rate = 60;
-  for (auto const& [prefix, known] : rows) {
-    if (speed.starts_with(prefix)) rate = known;
+  constexpr std::array<row, 11> rows{{{"2.5", 15},
+                                      {"5", 30},
+                                      {"5.0", 30},
+                                      {"8", 60},
+                                      {"8.0", 60},
+                                      {"16", 120},
+                                      {"16.0", 120},
+                                      {"32", 240},
+                                      {"32.0", 240},
+                                      {"64", 480},
+                                      {"64.0", 480}}};
+  for (auto const& [transfers, rate] : rows) {
+    if (speed.starts_with(transfers) && speed.substr(transfers.size()).starts_with(" GT/s"))
+      return rate;
   }
-  return rational(lanes * rate, 80);
+  return std::nullopt;
+}
+
+/// The rate of a PCIe link: its width times that of a lane, which counts as 8 GT/s if it is not
+/// known.
+[[nodiscard]] constexpr rational pcie_rate(std::int64_t lanes, std::string_view speed) {
+  return rational(lanes * pcie_lane_rate(speed).value_or(60), 80);
+}
+
+/// The most NVLinks that a GPU of this compute capability has; 36 of those to come.
+[[nodiscard]] constexpr std::int64_t most_nvlinks(std::int64_t sm) {
+  if (sm >= 110) return 36;
+  if (sm >= 90) return 18;
+  if (sm == 86) return 4;
+  if (sm >= 80) return 12;
+  return sm >= 70 ? 6 : 4;
 }
 
 /// The attributes of a processor on which the rate between sockets depends.
@@ -86,7 +102,8 @@ struct processor {
   std::optional<std::int64_t> model;
 };
 
-/// The rate between two NUMA nodes of a host. Nothing for a processor that NCCL does not know.
+/// The rate between two NUMA nodes of a host: NCCL's, but for Granite Rapids, which it takes for
+/// Sapphire Rapids. Nothing for a processor that NCCL does not know.
 [[nodiscard]] constexpr std::optional<rational> between_processors_rate(processor const& cpu) {
   if (cpu.arch == "ppc64" || cpu.arch == "ppc64le") return rational(32);
   if (cpu.arch == "arm64" || cpu.arch == "aarch64") return rational(6);
@@ -94,8 +111,9 @@ struct processor {
   if (cpu.vendor == "AuthenticAMD") return rational(16);
   if (cpu.vendor == "GenuineIntel") {
     if (!cpu.model) return std::nullopt;
-    if (*cpu.model >= 0xCF) return rational(40);  // Emerald Rapids, Granite Rapids
-    if (*cpu.model >= 0x8F) return rational(22);  // Sapphire Rapids
+    if (*cpu.model == 0xAD || *cpu.model == 0xAE) return rational(48);  // Granite Rapids
+    if (*cpu.model >= 0xCF) return rational(40);                        // Emerald Rapids
+    if (*cpu.model >= 0x8F) return rational(22);                        // Sapphire Rapids
     return *cpu.model >= 0x55 ? rational(10) : rational(6);
   }
   if (cpu.vendor == "CentaurHauls" || cpu.vendor == "  Shanghai  ") {

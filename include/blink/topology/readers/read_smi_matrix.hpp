@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/detail/spanning_tree_search.hpp>
+#include <blink/topology/readers/detail/smi_matrix.hpp>
+#include <blink/topology/readers/reading_options.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// Turns the table of paths into nodes and links.
+class smi_machine_builder {
+ public:
+  using level = smi_path::level;
+
+  smi_machine_builder(smi_matrix const& table, std::string const& file, assumed_rates const& rates)
+      : table_(table), file_(file), rates_(rates) {
+    for (int at = 0; at < device_count(); ++at) {
+      if (device(at).is_gpu()) gpus_.push_back(at);
+    }
+  }
+
+  [[nodiscard]] topology build() {
+    machine_.remarks = table_.remarks;
+    expect_known_pairs();
+    for (auto const gpu : gpus_) add_node(node_kind::rank, "gpu" + device(gpu).name.substr(3));
+    remark_lost_nvlinks();
+    add_nvlinks();
+    add_pcie();
+    quantise();
+    return std::move(machine_);
+  }
+
+ private:
+  static std::size_t index(int at) { return static_cast<std::size_t>(at); }
+  [[nodiscard]] smi_device const& device(int at) const { return table_.devices[index(at)]; }
+  [[nodiscard]] int device_count() const { return static_cast<int>(table_.devices.size()); }
+  [[nodiscard]] smi_path between(int a, int b) const { return table_.between(index(a), index(b)); }
+  /// The device of GPU `i`, which is node `i`.
+  [[nodiscard]] int gpu_at(int i) const { return gpus_[index(i)]; }
+  [[nodiscard]] int gpu_count() const { return static_cast<int>(gpus_.size()); }
+
+  /// Throws: input_error that names two GPUs of which the table says nothing.
+  void expect_known_pairs() const {
+    for (auto const a : gpus_) {
+      for (auto const b : gpus_) {
+        if (a >= b || between(a, b).is != level::unknown) continue;
+        int last = table_.header_line;
+        for (auto const& each : table_.devices) last = std::max(last, each.line);
+        fail_at(file_, last,
+                "the table ends here and says nothing about " + device(a).name + " and " +
+                    device(b).name + ", expected the row of one of them");
+      }
+    }
+  }
+
+  int add_node(node_kind kind, std::string label) {
+    int const id = static_cast<int>(machine_.nodes.size());
+    machine_.nodes.push_back({id, kind, std::move(label), 0});
+    return id;
+  }
+
+  void add_both_ways(int a, int b, rational const& rate, link_kind kind) {
+    links_.push_back({a, b, rate, kind});
+    links_.push_back({b, a, rate, kind});
+  }
+
+  void quantise() {
+    constexpr std::int64_t most = 1'000'000'000;
+    for (auto const& each : links_) {
+      auto const steps = common_steps(machine_.steps_per_unit, each.rate.denominator(), most);
+      if (!steps) {
+        throw input_error(file_ + ": rates such as " + each.rate.to_text() +
+                          " GB/s have no common unit");
+      }
+      machine_.steps_per_unit = *steps;
+    }
+    for (auto const& each : links_) {
+      auto const capacity = (each.rate * machine_.steps_per_unit).numerator();
+      machine_.links.push_back({each.tail, each.head, capacity, 0, each.kind});
+    }
+  }
+
+  /// The largest number of NVLinks between a GPU and one other, and of all pairs of the GPU.
+  [[nodiscard]] std::pair<int, int> nvlinks_of(int gpu) const {
+    int most = 0, sum = 0;
+    for (auto const other : gpus_) {
+      if (other == gpu || between(gpu, other).is != level::nvlink) continue;
+      most = std::max(most, between(gpu, other).links);
+      sum += between(gpu, other).links;
+    }
+    return {most, sum};
+  }
+  /// No GPU has more NVLinks, so that pairs with more in sum share them at a switch.
+  static constexpr int most_nvlinks_of_a_gpu = 18;
+
+  /// The rate of the options, or one that is assumed from now on.
+  [[nodiscard]] rational rate_of(link_kind kind) {
+    if (auto const known = rates_.find(kind); known != rates_.end()) return known->second;
+    int most = 0;  // NVLinks of a GPU
+    for (auto const gpu : gpus_) {
+      auto const [of_pair, sum] = nvlinks_of(gpu);
+      most = std::max(most, sum > most_nvlinks_of_a_gpu ? of_pair : sum);
+    }
+    bool const is_hopper = most > 12, is_volta = most == 5 || most == 6;
+    int rate = 16;
+    std::string why = "as NCCL assumes between AMD processors";
+    if (kind == link_kind::nvlink) {
+      rate = 25;
+      why = "one link of a V100, A100 or H100 (B200: 50)";
+    } else if (kind == link_kind::pcie) {
+      rate = is_hopper ? 48 : is_volta ? 12 : 24;
+      why = is_hopper  ? "Gen 5 x16 as beside 18 NVLinks"
+            : is_volta ? "Gen 3 x16 as beside 6 NVLinks"
+                       : "Gen 4 x16";
+    }
+    machine_.remarks.push_back(std::string(to_text(kind)) + " counts as " + std::to_string(rate) +
+                               " GB/s, " + why + ": the table says no rates (--link-rate " +
+                               std::string(to_text(kind)) + "=GB/s)");
+    return rates_[kind] = rate;
+  }
+
+  void remark_lost_nvlinks() {
+    auto const has_some = [&](int gpu) { return nvlinks_of(gpu).first > 0; };
+    if (std::none_of(gpus_.begin(), gpus_.end(), has_some)) return;
+    for (auto const gpu : gpus_) {
+      if (!has_some(gpu))
+        machine_.remarks.push_back(device(gpu).name + " has no NVLink, other GPUs have");
+    }
+  }
+
+  /// Direct links, or a switch for GPUs whose pairs have more links in sum than a GPU has.
+  void add_nvlinks() {
+    disjoint_sets sets(gpu_count());
+    std::set<int> switched;
+    for (int i = 0; i < gpu_count(); ++i) {
+      for (int j = 0; j < gpu_count(); ++j) {
+        if (i != j && between(gpu_at(i), gpu_at(j)).is == level::nvlink) sets.join(i, j);
+      }
+    }
+    for (int i = 0; i < gpu_count(); ++i) {
+      if (nvlinks_of(gpu_at(i)).second > most_nvlinks_of_a_gpu) switched.insert(sets.find(i));
+    }
+    std::map<int, int> switches;  // node by set
+    for (int i = 0; i < gpu_count(); ++i) {
+      if (switched.contains(sets.find(i))) {
+        auto const [at, is_new] = switches.try_emplace(sets.find(i), 0);
+        if (is_new) at->second = add_node(node_kind::switch_node, "nvswitch");
+        add_both_ways(i, at->second, rate_of(link_kind::nvlink) * nvlinks_of(gpu_at(i)).first,
+                      link_kind::nvlink);
+        continue;
+      }
+      for (int j = i + 1; j < gpu_count(); ++j) {
+        auto const path = between(gpu_at(i), gpu_at(j));
+        if (path.is != level::nvlink) continue;
+        add_both_ways(i, j, rate_of(link_kind::nvlink) * path.links, link_kind::nvlink);
+      }
+    }
+  }
+
+  /// PCIe switches, adapters and processors.
+  void add_pcie() {
+    std::vector<int> top(table_.devices.size(), -1);  // by device: the top of its branch so far
+    for (int i = 0; i < gpu_count(); ++i) top[index(gpu_at(i))] = i;
+    for (int at = 0; at < device_count(); ++at) {
+      if (top[index(at)] < 0 && is_near_a_gpu(at)) {
+        top[index(at)] = add_node(node_kind::switch_node, device(at).label);
+      }
+    }
+    disjoint_sets sets(device_count());
+    for (auto const farthest : {level::pix, level::pxb}) {
+      join_nearer(sets, farthest);
+      raise(sets, top);
+    }
+    join_nearer(sets, level::node);
+    join_by_affinity(sets);
+    join_unknown(sets);
+    add_processors(sets, top);
+  }
+
+  [[nodiscard]] bool is_near_a_gpu(int at) const {
+    return std::any_of(gpus_.begin(), gpus_.end(), [&](int gpu) {
+      auto const is = between(gpu, at).is;
+      return level::pix <= is && is <= level::node;
+    });
+  }
+
+  void join_nearer(disjoint_sets& sets, level farthest) const {
+    for (int a = 0; a < device_count(); ++a) {
+      for (int b = a + 1; b < device_count(); ++b) {
+        auto const is = between(a, b).is;
+        if (level::pix <= is && is <= farthest) sets.join(a, b);
+      }
+    }
+  }
+
+  /// The tops of the branches of each set.
+  [[nodiscard]] static std::map<int, std::set<int>> branches_of(disjoint_sets& sets,
+                                                                std::vector<int> const& top) {
+    std::map<int, std::set<int>> result;
+    for (std::size_t at = 0; at < top.size(); ++at) {
+      if (top[at] >= 0) result[sets.find(static_cast<int>(at))].insert(top[at]);
+    }
+    return result;
+  }
+
+  /// Puts the branches of each set under one switch.
+  void raise(disjoint_sets& sets, std::vector<int>& top) {
+    for (auto const& [set, members] : branches_of(sets, top)) {
+      if (members.size() < 2) continue;
+      int const above =
+          add_node(node_kind::switch_node, "pcie switch" + std::to_string(switch_count_++));
+      for (int const each : members)
+        add_both_ways(each, above, rate_of(link_kind::pcie), link_kind::pcie);
+      for (auto& each : top) {
+        if (members.contains(each)) each = above;
+      }
+    }
+  }
+
+  /// Joins GPUs near the same processors. NVLink hides what else joins them.
+  void join_by_affinity(disjoint_sets& sets) const {
+    std::map<std::string_view, int> first;
+    for (int const gpu : gpus_) {
+      auto const& affinity = device(gpu).affinity;
+      if (affinity.empty() || affinity == "N/A" || affinity == "NUMA") continue;
+      sets.join(gpu, first.try_emplace(affinity, gpu).first->second);
+    }
+  }
+
+  /// Makes one processor of all branches if the table says nothing that parts them.
+  void join_unknown(disjoint_sets& sets) const {
+    std::set<std::string_view> affinities;
+    for (int const gpu : gpus_) affinities.insert(device(gpu).affinity);
+    if (affinities.size() > 1) return;
+    for (int a = 0; a < device_count(); ++a) {
+      for (int b = 0; b < device_count(); ++b) {
+        if (between(a, b).is == level::sys) return;
+      }
+    }
+    for (int at = 1; at < device_count(); ++at) sets.join(0, at);
+  }
+
+  void add_processors(disjoint_sets& sets, std::vector<int> const& top) {
+    std::vector<int> processors;
+    for (auto const& [set, members] : branches_of(sets, top)) {
+      int const processor =
+          add_node(node_kind::switch_node, "processor" + std::to_string(processors.size()));
+      processors.push_back(processor);
+      for (int const each : members)
+        add_both_ways(each, processor, rate_of(link_kind::pcie), link_kind::pcie);
+    }
+    for (std::size_t i = 0; i < processors.size(); ++i) {
+      for (std::size_t j = i + 1; j < processors.size(); ++j)
+        add_both_ways(processors[i], processors[j], rate_of(link_kind::socket), link_kind::socket);
+    }
+  }
+
+  struct exact_link {
+    int tail, head;
+    rational rate;
+    link_kind kind;
+  };
+
+  smi_matrix const& table_;
+  std::string const& file_;
+  assumed_rates rates_;
+  std::vector<int> gpus_;  // positions in the table; node i is GPU i
+  topology machine_;
+  std::vector<exact_link> links_;
+  int switch_count_ = 0;
+};
+
+}  // namespace detail
+
+/// True if the text has the header of `nvidia-smi topo -m`: a line with GPU0, GPU1, ….
+[[nodiscard]] inline bool is_smi_matrix(std::string_view text) {
+  return detail::smi_matrix_reader(text, "").header().has_value();
+}
+
+/// Reads a machine from the table that `nvidia-smi topo -m` prints, of any driver: with or without
+/// NICs, legend, affinities and colours, as people paste it.
+///
+/// Ranks are the GPUs, with ids 0 … N-1 in the order of the columns. Switches follow: NVSwitch,
+/// NICs, PCIe switches and processors.
+///
+/// - NV# are direct NVLinks. If the pairs of a GPU have more than 18 in sum, which no GPU has, its
+///   GPUs meet at a switch.
+/// - NICs are left out that are near no GPU (SYS).
+/// - Devices with PIX between them share a PCIe switch, and switches with PXB one above. Each
+///   branch has one link to its processor. PHB, NODE and equal affinities make one processor; SYS
+///   parts two.
+/// - Rates are those of `options`, or assumed. `topology::remarks` says which.
+/// - If the table is cut off, what its other rows say counts. A remark says where.
+///
+/// file:   the name that errors start with
+/// Source: codes as in the legend of nvidia-smi; rates as `read_nccl_xml`
+/// Time:   O(D^2 log D) for D devices.
+/// Post:   `validate` accepts the result.
+/// Throws: input_error with file and line if the text has no such table, a row does not match the
+///         header, or two GPUs have no path.
+[[nodiscard]] inline topology read_smi_matrix(std::string_view text, std::string const& file,
+                                              reading_options const& options = {}) {
+  auto const table = detail::smi_matrix_reader(text, file).read();
+  if (options.is_strict && !table.remarks.empty()) {
+    throw input_error(file + ": " + table.remarks.front());
+  }
+  auto machine = detail::smi_machine_builder(table, file, options.rates).build();
+  machine.name = std::filesystem::path(file).stem().string();
+  try {
+    validate(machine);
+  } catch (input_error const& fault) {
+    throw input_error(file + ": " + fault.what());
+  }
+  return machine;
+}
+
+}}  // namespace blink::BLINK_ABI
