@@ -238,6 +238,16 @@ refused "unknown machine" "dgx1v" "$blink" plan dgx1w
 [ -e /dev/nvidiactl ] || refused "no GPUs" "no NVIDIA driver" "$blink" topo gpus
 refused "missing file" "nothing.json" "$blink" plan nothing.json
 refused "rank twice" "0" "$blink" plan dgx1v --ranks 0,0,1
+refused "an unset variable as ranks" "no ids, expected some" "$blink" plan dgx1v --ranks ""
+printf 'GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X NV4 SYS 0-7\nGPU1 NV4 X SYS 0-7\nGPU2 SYS SYS X 8-15\n' > smi.log
+ok "table of nvidia-smi" "remark  *GPU2 has no NVLink" "$blink" topo smi.log
+ok "table from a pipe" "rate  *64 GB/s" sh -c "'$blink' plan /dev/stdin --link-rate pcie=48 --link-rate socket=32 -c all_gather --ranks 0,2 < smi.log"
+ok "rates of the table" "remark  *socket counts as 16 GB/s" "$blink" plan smi.log
+refused "rates that the machine states" "states its own rates of pcie" "$blink" plan dgx1v --link-rate pcie=48
+refused "rate without a number" "expected nvlink=, pcie= or socket=" "$blink" plan smi.log --link-rate pcie
+sed 's/<gpu /<gpu colour="red" /' "$data/dgx1v.xml" > coloured.xml
+ok "unknown attribute" "remark  *line .*unknown attribute 'colour'" "$blink" topo coloured.xml
+refused "unknown attribute, strictly" "unknown attribute 'colour'" "$blink" topo coloured.xml --strict
 refused "unknown rank" "9" "$blink" plan dgx1v --ranks 0,9
 refused "no number" "--ranks: found 'x'" "$blink" plan dgx1v --ranks 0,x
 refused "root outside" "root 7" "$blink" plan dgx1v --ranks 0,1,2 -c broadcast --root 7

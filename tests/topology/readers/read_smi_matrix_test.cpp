@@ -199,6 +199,7 @@ TEST(read_smi_matrix, refuses_what_it_cannot_read) {
   fails("GPU0 GPU0\nGPU0 X PIX\n", "t.txt:1: 'GPU0' appears twice");
   fails(text("GPU0 X OK\nGPU1 OK X\n"), "'OK': a table of topo -p2p");
   fails(text("GPU0 X N/A\nGPU1 N/A X\n"), "says nothing about GPU0 and GPU1");
+  fails("GPU0 GPU1\x07 GPU\xff\nGPU0 X PIX N/A\nGPU1 PIX X\n", "has X in column 'GPU1?'");
   std::string wide = "GPU0";
   for (int i = 1; i < 2000; ++i) wide += " GPU" + std::to_string(i);
   fails(wide + "\n", "more than 1024 devices");

@@ -100,7 +100,8 @@ class smi_matrix_reader {
            word.find_first_not_of("0123456789", kind.size()) == std::string_view::npos;
   }
 
-  /// Drops colours (ESC [ … m) and carriage returns.
+  /// Drops colours (ESC [ … m) and carriage returns. What is neither printable nor a tab becomes a
+  /// question mark, because names are printed.
   void split_lines(std::string_view text) {
     std::string line;
     for (std::size_t i = 0; i <= text.size(); ++i) {
@@ -110,7 +111,8 @@ class smi_matrix_reader {
       } else if (text[i] == '\x1b') {
         while (i + 1 < text.size() && text[i] != 'm' && text[i + 1] != '\n') ++i;
       } else if (text[i] != '\r') {
-        line += text[i];
+        bool const is_text = text[i] == '\t' || (' ' <= text[i] && text[i] <= '~');
+        line += is_text ? text[i] : '?';
       }
     }
   }
