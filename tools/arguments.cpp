@@ -128,9 +128,10 @@ CLI::Option* add_machine_options(CLI::App& command, machine_choice& choice,
   return command.add_option("MACHINE", choice.machine, about_machines);
 }
 
-allocation read_part(machine_choice const& choice) {
+allocation part_of(topology whole, machine_choice const& choice) {
   allocation result;
-  result.whole = result.machine = read_machine(choice.machine, choice.reading);
+  result.machine = whole;
+  result.whole = std::move(whole);
   if (!choice.ranks.empty()) {
     result.machine = subset(result.machine, read_ids("--ranks", choice.ranks));
   }
@@ -146,10 +147,18 @@ allocation read_part(machine_choice const& choice) {
   return result;
 }
 
-allocation read_allocation(machine_choice const& choice, collective kind) {
-  auto result = read_part(choice);
+allocation read_part(machine_choice const& choice) {
+  return part_of(read_machine(choice.machine, choice.reading), choice);
+}
+
+allocation allocation_of(topology whole, machine_choice const& choice, collective kind) {
+  auto result = part_of(std::move(whole), choice);
   if (!has_root(kind)) require_connected(result.machine);
   return result;
+}
+
+allocation read_allocation(machine_choice const& choice, collective kind) {
+  return allocation_of(read_machine(choice.machine, choice.reading), choice, kind);
 }
 
 std::string in_words(rational const& value, std::string const& unit) {

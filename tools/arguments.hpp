@@ -55,8 +55,8 @@ struct machine_choice {
 
 /// The text of MACHINE in help.
 inline constexpr char const* about_machines =
-    "built-in name (blink topo --list) or a file: JSON, XML of NCCL or RCCL,\n"
-    "the table of nvidia-smi topo -m";
+    "built-in name (blink topo --list) or a file, - for standard input: JSON,\n"
+    "XML of NCCL or RCCL, the table of nvidia-smi topo -m";
 
 /// Adds --ranks, --link-rate and --strict to a command. An empty text for --ranks is refused: it
 /// comes from a script whose variable is unset.
@@ -77,10 +77,15 @@ struct allocation {
 
 /// Reads a machine and reduces it to ranks and links. Throws: input_error.
 [[nodiscard]] allocation read_part(machine_choice const& choice);
+/// The same of a machine that was read before: a pipe can be read once.
+[[nodiscard]] allocation part_of(topology whole, machine_choice const& choice);
 
 /// The same for planning a collective. Throws input_error also if some ranks have no path between
 /// them, unless the collective has a root: then its planner decides which paths it needs.
 [[nodiscard]] allocation read_allocation(machine_choice const& choice, collective kind);
+/// The same of a machine that was read before.
+[[nodiscard]] allocation allocation_of(topology whole, machine_choice const& choice,
+                                       collective kind);
 
 /// Returns text such as "62.5 GB/s (125/2)", with the fraction only if the decimal is not exact.
 [[nodiscard]] std::string in_words(rational const& value, std::string const& unit);

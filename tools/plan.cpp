@@ -7,6 +7,7 @@
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/reducers/detail/block_tree.hpp>
 #include <blink/schedule/tuning_file.hpp>
+#include <blink/topology/connectivity.hpp>
 
 #include "arguments.hpp"
 #include "checked_plan.hpp"
@@ -131,6 +132,17 @@ std::string about_bytes(double bytes) {
   return text;
 }
 
+/// True if the links join all ranks without those that the constraints forbid.
+bool joins_without(topology machine, plan_constraints const& constraints) {
+  auto const& forbidden = constraints.forbidden_links;
+  std::erase_if(machine.links, [&](link const& l) {
+    std::pair const ends(machine.nodes[static_cast<std::size_t>(l.tail)].id,
+                         machine.nodes[static_cast<std::size_t>(l.head)].id);
+    return std::find(forbidden.begin(), forbidden.end(), ends) != forbidden.end();
+  });
+  return rank_groups(machine).size() < 2;
+}
+
 /// The plan on the fastest kind of link beside the plan on all links.
 struct kinds_of_links {
   allocation place;
@@ -150,7 +162,7 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
       p.ranks.size() > most_ranks || request.planner == planned_by::hybrid) {
     return result;
   }
-  auto everything = read_part({options.machine, options.ranks, "all", options.reading});
+  auto everything = part_of(result.place.whole, {options.machine, options.ranks, "all", {}});
   if (everything.machine.links.size() == result.place.machine.links.size()) return result;
   std::optional<plan_and_report> on_all;
   try {
@@ -361,11 +373,14 @@ void run_plan(plan_arguments const& options) {
     std::printf("\nplans written to %s\n", options.out.c_str());
     return;
   }
+  request.constraints = options.hints.options();
   auto place = read_allocation(options, request.collective);
+  if (options.links == "auto" && !joins_without(place.machine, request.constraints)) {
+    place = part_of(place.whole, {options.machine, options.ranks, "all", {}});
+  }
   if (options.blocks > 0) {
     detail::expect_blocks(options.blocks, place.machine.rank_positions().size());
   }
-  request.constraints = options.hints.options();
   if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
   if (options.hints.frontier > 0)
     return show_frontier(place.machine, request, options.hints.frontier);

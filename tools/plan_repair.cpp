@@ -3,6 +3,7 @@
 
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/planning/repair_plan.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 
 #include "arguments.hpp"
 
@@ -50,10 +51,9 @@ void print_trees(plan_difference const& d) {
 repaired show_repair(machine_choice choice, std::string const& old_file,
                      work_budget const& budget) {
   auto const old = read_plan_file(old_file);
+  auto whole = read_machine(choice.machine, choice.reading);
   auto& ids = choice.ranks;
   if (ids.empty()) {
-    choice.links = "all";
-    auto const whole = read_part(choice).machine;
     for (auto const* nodes : {&old.ranks, &old.forwarding_ranks}) {
       for (int const id : *nodes) {
         if (whole.position_of(id) >= 0) ids += (ids.empty() ? "" : ",") + std::to_string(id);
@@ -63,7 +63,7 @@ repaired show_repair(machine_choice choice, std::string const& old_file,
   if (ids.empty())
     throw input_error(old_file + ": no rank of the plan is in machine " + choice.machine);
   choice.links = old.links.empty() ? "all" : old.links;
-  auto place = read_allocation(choice, old.collective);
+  auto place = allocation_of(std::move(whole), choice, old.collective);
   auto const result = repair_plan(place.machine, old, budget);
   auto planned = checked(place, result.plan);
   auto const& d = result.difference;

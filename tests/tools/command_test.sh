@@ -238,10 +238,13 @@ refused "unknown machine" "dgx1v" "$blink" plan dgx1w
 [ -e /dev/nvidiactl ] || refused "no GPUs" "no NVIDIA driver" "$blink" topo gpus
 refused "missing file" "nothing.json" "$blink" plan nothing.json
 refused "rank twice" "0" "$blink" plan dgx1v --ranks 0,0,1
+printf '{"blink_hints":1,"forbidden_links":[[0,1],[1,0],[0,2],[2,0],[0,3],[3,0],[0,4],[4,0]]}' > forbidden.json
+ok "forbidden NVLinks leave PCIe" "rate  *12 GB/s" "$blink" plan dgx1v_pcie --hints forbidden.json
 refused "an unset variable as ranks" "no ids, expected some" "$blink" plan dgx1v --ranks ""
 printf 'GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X NV4 SYS 0-7\nGPU1 NV4 X SYS 0-7\nGPU2 SYS SYS X 8-15\n' > smi.log
 ok "table of nvidia-smi" "remark  *GPU2 has no NVLink" "$blink" topo smi.log
-ok "table from a pipe" "rate  *64 GB/s" sh -c "'$blink' plan /dev/stdin --link-rate pcie=48 --link-rate socket=32 -c all_gather --ranks 0,2 < smi.log"
+ok "table from a pipe" "rate  *64 GB/s" sh -c "'$blink' plan - --link-rate pcie=48 --link-rate socket=32 -c all_gather --ranks 0,2 < smi.log"
+ok "a pipe is read once" "all links give" sh -c "'$blink' plan - --ranks 0,1 < smi.log"
 ok "rates of the table" "remark  *socket counts as 16 GB/s" "$blink" plan smi.log
 refused "rates that the machine states" "states its own rates of pcie" "$blink" plan dgx1v --link-rate pcie=48
 refused "rate without a number" "expected nvlink=, pcie= or socket=" "$blink" plan smi.log --link-rate pcie

@@ -266,8 +266,9 @@ TEST(require_connected, names_two_ranks_and_the_groups) {
 }
 
 TEST(read_link_kind, knows_every_name_and_lists_them) {
-  for (auto kind : {link_kind::unknown, link_kind::nvlink, link_kind::xgmi, link_kind::c2c,
-                    link_kind::pcie, link_kind::socket, link_kind::network, link_kind::memory}) {
+  for (auto kind :
+       {link_kind::unknown, link_kind::nvlink, link_kind::xgmi, link_kind::xelink, link_kind::c2c,
+        link_kind::pcie, link_kind::socket, link_kind::network, link_kind::memory}) {
     EXPECT_EQ(read_link_kind(to_text(kind)), kind);
   }
   EXPECT_NE(error_of([] {

@@ -113,8 +113,8 @@ inline void require_connected(topology const& machine) {
 /// links join all ranks. The slower kinds, such as the PCIe tree beside NVLink, then add little
 /// rate and much latency.
 ///
-/// "Fastest" is the order of `link_kind`: nvlink, xgmi, c2c, pcie, socket, network, memory. A
-/// slower kind is never preferred to all links. The network alone joins two servers, for example,
+/// "Fastest" is the order of `link_kind`: nvlink, xgmi, xelink, c2c, pcie, socket, network, memory.
+/// A slower kind is never preferred to all links. The network alone joins two servers, for example,
 /// but their NVLinks make most of their rate.
 ///
 /// Time: O(nodes + links).

@@ -22,11 +22,21 @@ enum class node_kind : std::uint8_t {
 };
 
 /// The technology of a link: after `unknown` from fast to slow. A plan may use one kind only.
-enum class link_kind : std::uint8_t { unknown, nvlink, xgmi, c2c, pcie, socket, network, memory };
+enum class link_kind : std::uint8_t {
+  unknown,
+  nvlink,
+  xgmi,
+  xelink,
+  c2c,
+  pcie,
+  socket,
+  network,
+  memory
+};
 
 /// The name of a link kind, in lower case.
 [[nodiscard]] constexpr std::string_view to_text(link_kind kind) {
-  constexpr std::string_view names[] = {"unknown", "nvlink", "xgmi",    "c2c",
+  constexpr std::string_view names[] = {"unknown", "nvlink", "xgmi",    "xelink", "c2c",
                                         "pcie",    "socket", "network", "memory"};
   return names[static_cast<std::size_t>(kind)];
 }

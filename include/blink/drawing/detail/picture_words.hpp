@@ -20,8 +20,10 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The colour of a link: grey below trees, by its kind in a picture without trees.
 [[nodiscard]] inline std::string link_colour(plan const& what, link_kind kind) {
-  constexpr std::array<std::string_view, 8> by_kind{"#d8d8d8", "#a9d18e", "#a9d18e", "#c6b2e0",
-                                                    "#c9ced6", "#f0c48a", "#9dc7e8", "#d8d8d8"};
+  constexpr std::array<std::string_view, 9> by_kind{"#d8d8d8", "#a9d18e", "#a9d18e",
+                                                    "#a9d18e", "#c6b2e0", "#c9ced6",
+                                                    "#f0c48a", "#9dc7e8", "#d8d8d8"};
+  static_assert(by_kind.size() == static_cast<std::size_t>(link_kind::memory) + 1);
   return std::string(what.trees.empty() ? by_kind[static_cast<std::size_t>(kind)] : by_kind[0]);
 }
 

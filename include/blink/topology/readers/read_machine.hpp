@@ -98,6 +98,7 @@ template <std::size_t Count>
 /// - "host" is the computer that runs this program, with a measured copy rate. "host:12.5" sets the
 ///   rate, in GB/s.
 /// - "gpus" are the NVIDIA GPUs of this computer, as the driver lists them (`read_driver`).
+/// - "-" is a description from standard input.
 /// - "+copying" after any of these makes all switches copy and reduce (`with_copying_switches`).
 ///   "+copying=nvlink" does so for switches with links of one kind, "+copying=8,9" for those ids.
 ///
@@ -190,6 +191,7 @@ inline topology read_machine(std::string const& name_or_path, reading_options co
     expect_no_rate_but(options.rates, {}, name_or_path);
     return *std::move(machine);
   }
+  if (asked == "-") return read_machine_file("/dev/stdin", machine_formats, options);
   if (detail::is_path(asked)) return read_machine_file(name_or_path, machine_formats, options);
   detail::fail_unknown_machine(asked);
 }
