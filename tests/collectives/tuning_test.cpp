@@ -130,10 +130,10 @@ TEST(algorithms, every_size_goes_the_way_that_the_table_says) {
     std::uint64_t one_shot, star;  // messages so far
   };
   // A star of three ranks has twelve edges, each with a third of the buffer. It is one chunk, or
-  // eight by the table.
+  // two by the formula, or eight by the table.
   for (auto const& [bytes, by_one_shot, by_star] :
-       {expected{400, 6, 0}, expected{4092, 12, 0}, expected{4096, 12, 12}, expected{65532, 12, 24},
-        expected{98304, 12, 24 + 12 * 8}}) {
+       {expected{400, 6, 0}, expected{4092, 12, 0}, expected{4096, 12, 12}, expected{65532, 12, 36},
+        expected{98304, 12, 36 + 12 * 8}}) {
     std::size_t const count = bytes / sizeof(float);
     threads.run([&](auto& comm) {
       blink::prepared_tuning const algorithms(comm, table);

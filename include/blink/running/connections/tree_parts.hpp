@@ -155,7 +155,7 @@ class tree_parts {
     double const rate =
         predicted_bytes_per_second(source, kind) / (has_blocks(kind) ? source.rank_count : 1);
     auto const size = planned_sizes(source, kind);
-    bool is_even = has_even_roots(source);
+    bool is_even = has_even_roots(source) && !has_both_phases(kind);
     for (int rank = 0; rank < source.rank_count; ++rank) is_even = is_even && layout.shares(rank);
     auto& pipelines = pipelines_[static_cast<std::size_t>(kind)];
     pipelines.resize(trees_.size());
@@ -169,7 +169,8 @@ class tree_parts {
       // If peers reach each other, the root combines and spreads in one step.
       if (layout.reaches && has_reduce_phase(kind) && spreads) --steps;
       // Two cores copy at a time, into slots and out of them. If all ranks copy as much, each core
-      // is busy all the time, and chunks gain nothing. Shaped links take longer than the copies.
+      // is busy all the time, and chunks gain nothing, unless ranks wait for sums. Shaped links take
+      // longer than the copies.
       if (layout.shares_memory && !layout.reaches && !layout.is_shaped) {
         steps = is_even ? 1 : steps + 1;
       }
