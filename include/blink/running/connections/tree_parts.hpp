@@ -169,8 +169,8 @@ class tree_parts {
       // If peers reach each other, the root combines and spreads in one step.
       if (layout.reaches && has_reduce_phase(kind) && spreads) --steps;
       // Two cores copy at a time, into slots and out of them. If all ranks copy as much, each core
-      // is busy all the time, and chunks gain nothing, unless ranks wait for sums. Shaped links take
-      // longer than the copies.
+      // is busy all the time. Chunks gain nothing then, unless ranks wait for sums. Shaped links
+      // take longer than the copies.
       if (layout.shares_memory && !layout.reaches && !layout.is_shaped) {
         steps = is_even ? 1 : steps + 1;
       }
