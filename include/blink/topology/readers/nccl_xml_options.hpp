@@ -3,10 +3,9 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/detail/input_text.hpp>
-#include <blink/core/rational.hpp>
+#include <blink/topology/readers/reading_options.hpp>
 
 #include <cstdint>
-#include <optional>
 
 namespace blink { inline namespace BLINK_ABI {
 
@@ -19,10 +18,9 @@ enum class nccl_link_rate : std::uint8_t {
 /// Choices for reading NCCL's system XML, and limits above which a number is a mistake.
 struct nccl_xml_options {
   nccl_link_rate rate = nccl_link_rate::line_rate;
-  std::optional<rational> between_processors;  ///< GB/s, for processors that NCCL does not know;
-                                               ///< nothing: 16, and a remark
-  bool with_networks = true;                   ///< false: `<nic>` and `<net>` are skipped
-  bool is_strict = false;  ///< refuse unknown elements and attributes; else they are remarks
+  /// `rates`: only socket, for processors that NCCL does not know
+  reading_options reading{};
+  bool with_networks = true;                      ///< false: `<nic>` and `<net>` are skipped
   std::int64_t largest_link_count = 36;           ///< NVLinks or XGMI links of one GPU
   std::int64_t largest_net_speed = 2'000'000;     ///< Mb/s of one `<net>`
   std::int64_t largest_c2c_speed = 1'000'000;     ///< MB/s of one chip-to-chip link

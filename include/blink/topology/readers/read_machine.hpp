@@ -53,11 +53,9 @@ inline constexpr std::array<machine_format, 3> machine_formats{{
      [](std::string_view beginning) { return beginning.starts_with('<'); },
      [](std::string_view text, std::string const& file, reading_options const& options) {
        expect_no_rate_but(options.rates, {link_kind::socket}, file);
-       nccl_xml_options reading;
-       auto const socket = options.rates.find(link_kind::socket);
-       if (socket != options.rates.end()) reading.between_processors = socket->second;
-       reading.is_strict = options.is_strict;
-       return read_nccl_xml(text, file, reading);
+       nccl_xml_options xml_options;
+       xml_options.reading = options;
+       return read_nccl_xml(text, file, xml_options);
      }},
     {"the table of nvidia-smi topo -m", is_smi_matrix, read_smi_matrix},
 }};

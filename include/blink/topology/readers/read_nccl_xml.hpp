@@ -35,12 +35,17 @@ namespace blink { inline namespace BLINK_ABI {
 /// - A server is a `host_hash`. Networks between servers are not in such a file.
 ///
 /// As NCCL does it:
-/// - link_width 0 or "" is 16. A link_speed other than "16 GT/s", "16.0 GT/s PCIe" and alike is 8
-///   GT/s.
+/// - link_width 0 or "" is 16. A link_speed without a known number of GT/s is 8 GT/s.
 /// - A net speed that is absent or not positive is 10000 Mb/s. A `<net>` without dev is ignored.
 /// - The two levels of one Broadcom switch are one switch.
 /// - Links to GPUs that are not in the file are ignored. An NVLink to a hidden device goes to the
 ///   NVSwitch.
+///
+/// Unlike NCCL, "16.0 GT/s" without " PCIe" is 16 GT/s, and Granite Rapids has its own rate. A GPU
+/// with more NVLinks than its generation has is an error.
+///
+/// `topology::remarks` names elements and attributes that are unknown, processors whose rate is
+/// assumed, and XGMI links to GPUs that the program did not see.
 ///
 /// Not used are affinity, gdr, and guid. Ports and functions of one adapter share its PCIe link.
 ///
@@ -51,8 +56,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// Post:   `validate` accepts the result; `steps_per_unit` is the least common denominator.
 /// Throws: input_error with file, line and element, in these cases:
 ///         - The text is no XML, is cut short, is of another format, or has no GPU.
-///         - Numbers are out of range, or rates are unknown. With `is_strict`: elements or
-///           attributes are unknown, which are otherwise `topology::remarks`.
+///         - Numbers are out of range, or rates are unknown.
+///         - With `is_strict`: the first remark.
 ///         - Bus ids or ranks appear twice. Only some of the GPUs have a rank.
 ///         - One end of a link lists it and the other end does not.
 [[nodiscard]] inline topology read_nccl_xml(std::string_view text, std::string const& file,

@@ -6,6 +6,8 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/graph/detail/spanning_tree_search.hpp>
+#include <blink/topology/readers/detail/machine_builder.hpp>
+#include <blink/topology/readers/detail/nccl_rates.hpp>
 #include <blink/topology/readers/detail/smi_matrix.hpp>
 #include <blink/topology/readers/reading_options.hpp>
 #include <blink/topology/topology.hpp>
@@ -15,7 +17,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,14 +40,16 @@ class smi_machine_builder {
   }
 
   [[nodiscard]] topology build() {
-    machine_.remarks = table_.remarks;
+    for (auto const& remark : table_.remarks) machine_.remark(remark);
     expect_known_pairs();
-    for (auto const gpu : gpus_) add_node(node_kind::rank, "gpu" + device(gpu).name.substr(3));
+    for (auto const gpu : gpus_) {
+      machine_.add_node(node_kind::rank, "gpu" + device(gpu).name.substr(3), 0);
+    }
     remark_lost_nvlinks();
     add_nvlinks();
     add_pcie();
-    quantise();
-    return std::move(machine_);
+    constexpr std::int64_t most_steps = 1'000'000'000;
+    return machine_.build(file_, most_steps);
   }
 
  private:
@@ -72,31 +75,11 @@ class smi_machine_builder {
     }
   }
 
-  int add_node(node_kind kind, std::string label) {
-    int const id = static_cast<int>(machine_.nodes.size());
-    machine_.nodes.push_back({id, kind, std::move(label), 0});
-    return id;
+  int add_switch(std::string label) {
+    return machine_.add_node(node_kind::switch_node, std::move(label), 0);
   }
-
-  void add_both_ways(int a, int b, rational const& rate, link_kind kind) {
-    links_.push_back({a, b, rate, kind});
-    links_.push_back({b, a, rate, kind});
-  }
-
-  void quantise() {
-    constexpr std::int64_t most = 1'000'000'000;
-    for (auto const& each : links_) {
-      auto const steps = common_steps(machine_.steps_per_unit, each.rate.denominator(), most);
-      if (!steps) {
-        throw input_error(file_ + ": rates such as " + each.rate.to_text() +
-                          " GB/s have no common unit");
-      }
-      machine_.steps_per_unit = *steps;
-    }
-    for (auto const& each : links_) {
-      auto const capacity = (each.rate * machine_.steps_per_unit).numerator();
-      machine_.links.push_back({each.tail, each.head, capacity, 0, each.kind});
-    }
+  void add_both_ways(int a, int b, link_kind kind, int links = 1) {
+    machine_.add_both_ways(a, b, rate_of(kind) * links, kind);
   }
 
   /// The largest number of NVLinks between a GPU and one other, and of all pairs of the GPU.
@@ -109,41 +92,46 @@ class smi_machine_builder {
     }
     return {most, sum};
   }
-  /// No GPU has more NVLinks, so that pairs with more in sum share them at a switch.
-  static constexpr int most_nvlinks_of_a_gpu = 18;
+  static constexpr int hopper = 90;  // compute capability
+  /// The most NVLinks of a GPU before Rubin. Pairs with more in sum share them at a switch.
+  static constexpr std::int64_t most_in_sum = most_nvlinks(hopper);
 
   /// The rate of the options, or one that is assumed from now on.
   [[nodiscard]] rational rate_of(link_kind kind) {
     if (auto const known = rates_.find(kind); known != rates_.end()) return known->second;
+    auto const [rate, why] = assumed_rate(kind);
+    machine_.remark(std::string(to_text(kind)) + " counts as " + rate.to_text() + " GB/s, " + why +
+                    ": the table says no rates (--link-rate " + std::string(to_text(kind)) +
+                    "=GB/s)");
+    return rates_[kind] = rate;
+  }
+
+  /// A rate, and the reason for it.
+  [[nodiscard]] std::pair<rational, std::string> assumed_rate(link_kind kind) const {
+    if (kind == link_kind::socket) {
+      return {assumed_between_processors, "as NCCL assumes between AMD processors"};
+    }
+    if (kind == link_kind::nvlink) {
+      return {*nvlink_line_rate(hopper), "one link of a V100, A100 or H100 (B200: 50)"};
+    }
     int most = 0;  // NVLinks of a GPU
     for (auto const gpu : gpus_) {
       auto const [of_pair, sum] = nvlinks_of(gpu);
-      most = std::max(most, sum > most_nvlinks_of_a_gpu ? of_pair : sum);
+      most = std::max(most, sum > most_in_sum ? of_pair : sum);
     }
-    bool const is_hopper = most > 12, is_volta = most == 5 || most == 6;
-    int rate = 16;
-    std::string why = "as NCCL assumes between AMD processors";
-    if (kind == link_kind::nvlink) {
-      rate = 25;
-      why = "one link of a V100, A100 or H100 (B200: 50)";
-    } else if (kind == link_kind::pcie) {
-      rate = is_hopper ? 48 : is_volta ? 12 : 24;
-      why = is_hopper  ? "Gen 5 x16 as beside 18 NVLinks"
-            : is_volta ? "Gen 3 x16 as beside 6 NVLinks"
-                       : "Gen 4 x16";
+    constexpr std::int64_t lanes = 16;
+    if (most > 12) return {pcie_rate(lanes, "32 GT/s"), "Gen 5 x16 as beside 18 NVLinks"};
+    if (most == 5 || most == 6) {
+      return {pcie_rate(lanes, "8 GT/s"), "Gen 3 x16 as beside 6 NVLinks"};
     }
-    machine_.remarks.push_back(std::string(to_text(kind)) + " counts as " + std::to_string(rate) +
-                               " GB/s, " + why + ": the table says no rates (--link-rate " +
-                               std::string(to_text(kind)) + "=GB/s)");
-    return rates_[kind] = rate;
+    return {pcie_rate(lanes, "16 GT/s"), "Gen 4 x16"};
   }
 
   void remark_lost_nvlinks() {
     auto const has_some = [&](int gpu) { return nvlinks_of(gpu).first > 0; };
     if (std::none_of(gpus_.begin(), gpus_.end(), has_some)) return;
     for (auto const gpu : gpus_) {
-      if (!has_some(gpu))
-        machine_.remarks.push_back(device(gpu).name + " has no NVLink, other GPUs have");
+      if (!has_some(gpu)) machine_.remark(device(gpu).name + " has no NVLink, other GPUs have");
     }
   }
 
@@ -157,21 +145,20 @@ class smi_machine_builder {
       }
     }
     for (int i = 0; i < gpu_count(); ++i) {
-      if (nvlinks_of(gpu_at(i)).second > most_nvlinks_of_a_gpu) switched.insert(sets.find(i));
+      if (nvlinks_of(gpu_at(i)).second > most_in_sum) switched.insert(sets.find(i));
     }
     std::map<int, int> switches;  // node by set
     for (int i = 0; i < gpu_count(); ++i) {
       if (switched.contains(sets.find(i))) {
         auto const [at, is_new] = switches.try_emplace(sets.find(i), 0);
-        if (is_new) at->second = add_node(node_kind::switch_node, "nvswitch");
-        add_both_ways(i, at->second, rate_of(link_kind::nvlink) * nvlinks_of(gpu_at(i)).first,
-                      link_kind::nvlink);
+        if (is_new) at->second = add_switch("nvswitch");
+        add_both_ways(i, at->second, link_kind::nvlink, nvlinks_of(gpu_at(i)).first);
         continue;
       }
       for (int j = i + 1; j < gpu_count(); ++j) {
         auto const path = between(gpu_at(i), gpu_at(j));
         if (path.is != level::nvlink) continue;
-        add_both_ways(i, j, rate_of(link_kind::nvlink) * path.links, link_kind::nvlink);
+        add_both_ways(i, j, link_kind::nvlink, path.links);
       }
     }
   }
@@ -182,7 +169,7 @@ class smi_machine_builder {
     for (int i = 0; i < gpu_count(); ++i) top[index(gpu_at(i))] = i;
     for (int at = 0; at < device_count(); ++at) {
       if (top[index(at)] < 0 && is_near_a_gpu(at)) {
-        top[index(at)] = add_node(node_kind::switch_node, device(at).label);
+        top[index(at)] = add_switch(device(at).label);
       }
     }
     disjoint_sets sets(device_count());
@@ -226,10 +213,8 @@ class smi_machine_builder {
   void raise(disjoint_sets& sets, std::vector<int>& top) {
     for (auto const& [set, members] : branches_of(sets, top)) {
       if (members.size() < 2) continue;
-      int const above =
-          add_node(node_kind::switch_node, "pcie switch" + std::to_string(switch_count_++));
-      for (int const each : members)
-        add_both_ways(each, above, rate_of(link_kind::pcie), link_kind::pcie);
+      int const above = add_switch("pcie switch" + std::to_string(switch_count_++));
+      for (int const each : members) add_both_ways(each, above, link_kind::pcie);
       for (auto& each : top) {
         if (members.contains(each)) each = above;
       }
@@ -262,30 +247,21 @@ class smi_machine_builder {
   void add_processors(disjoint_sets& sets, std::vector<int> const& top) {
     std::vector<int> processors;
     for (auto const& [set, members] : branches_of(sets, top)) {
-      int const processor =
-          add_node(node_kind::switch_node, "processor" + std::to_string(processors.size()));
+      int const processor = add_switch("processor" + std::to_string(processors.size()));
       processors.push_back(processor);
-      for (int const each : members)
-        add_both_ways(each, processor, rate_of(link_kind::pcie), link_kind::pcie);
+      for (int const each : members) add_both_ways(each, processor, link_kind::pcie);
     }
     for (std::size_t i = 0; i < processors.size(); ++i) {
       for (std::size_t j = i + 1; j < processors.size(); ++j)
-        add_both_ways(processors[i], processors[j], rate_of(link_kind::socket), link_kind::socket);
+        add_both_ways(processors[i], processors[j], link_kind::socket);
     }
   }
-
-  struct exact_link {
-    int tail, head;
-    rational rate;
-    link_kind kind;
-  };
 
   smi_matrix const& table_;
   std::string const& file_;
   assumed_rates rates_;
   std::vector<int> gpus_;  // positions in the table; node i is GPU i
-  topology machine_;
-  std::vector<exact_link> links_;
+  machine_builder machine_;
   int switch_count_ = 0;
 };
 
@@ -302,8 +278,8 @@ class smi_machine_builder {
 /// Ranks are the GPUs, with ids 0 … N-1 in the order of the columns. Switches follow: NVSwitch,
 /// NICs, PCIe switches and processors.
 ///
-/// - NV# are direct NVLinks. If the pairs of a GPU have more than 18 in sum, which no GPU has, its
-///   GPUs meet at a switch.
+/// - NV# are direct NVLinks. No GPU before Rubin has more than 18. If the pairs of a GPU have more
+///   in sum, the GPUs meet at a switch.
 /// - NICs are left out that are near no GPU (SYS).
 /// - Devices with PIX between them share a PCIe switch, and switches with PXB one above. Each
 ///   branch has one link to its processor. PHB, NODE and equal affinities make one processor; SYS
@@ -316,12 +292,12 @@ class smi_machine_builder {
 /// Time:   O(D^2 log D) for D devices.
 /// Post:   `validate` accepts the result.
 /// Throws: input_error with file and line if the text has no such table, a row does not match the
-///         header, or two GPUs have no path.
+///         header, or two GPUs have no path. With `is_strict` also the first remark about the text.
 [[nodiscard]] inline topology read_smi_matrix(std::string_view text, std::string const& file,
                                               reading_options const& options = {}) {
   auto const table = detail::smi_matrix_reader(text, file).read();
   if (options.is_strict && !table.remarks.empty()) {
-    throw input_error(file + ": " + table.remarks.front());
+    throw input_error(file + ": " + table.remarks.front() + ", expected a table without remarks");
   }
   auto machine = detail::smi_machine_builder(table, file, options.rates).build();
   machine.name = std::filesystem::path(file).stem().string();

@@ -15,7 +15,6 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -60,24 +59,25 @@ struct nccl_device {
 
 /// The devices of a system file.
 struct nccl_devices {
-  std::vector<nccl_device> all;  ///< parents before children, otherwise in the order of the file
-  std::map<std::pair<int, std::uint64_t>, int> by_bus;  ///< position in `all` by host and bus id
-  std::vector<int> gpus;                                ///< positions, in order of rank
+  std::vector<nccl_device> all{};  ///< parents before children, otherwise in the order of the file
+  std::map<std::pair<int, std::uint64_t>, int> by_bus{};  ///< position in `all` by host and bus id
+  std::vector<int> gpus{};                                ///< positions, in order of rank
   int host_count = 0;
-  std::vector<std::string> remarks;
+  xml_remarks remarks;
 };
 
 /// Reads `<system>` and lists its devices with their parents.
 class nccl_device_reader {
  public:
-  explicit nccl_device_reader(nccl_xml_options const& options) : options_(options) {}
+  explicit nccl_device_reader(nccl_xml_options const& options)
+      : options_(options), found_{.remarks = xml_remarks(options.reading.is_strict)} {}
 
   [[nodiscard]] nccl_devices read(xml_element const& system) {
     enter(system, 0, {"version", "name", "keep"});
     (void)system.required_integer("version", 1, 2);
     for_each_child(system, {"cpu"}, [&](xml_element const& cpu) { read_processor(cpu); });
     if (found_.gpus.empty()) fail_without_gpu(system);
-    if (first_unknown_ && options_.is_strict) first_unknown_->fail("unknown element");
+    for (auto const& element : unknown_) found_.remarks.add(element, "unknown element");
     sort_gpus();
     for (std::size_t i = found_.all.size(); i-- > 0;) {  // children before parents
       auto const& here = found_.all[i];
@@ -105,23 +105,12 @@ class nccl_device_reader {
       element.fail("more than " + std::to_string(options_.limits.depth) + " levels of elements");
     }
     element.check_attributes(attributes, [&](std::string_view name) {
-      auto const what = "unknown attribute " + in_quotes(name);
-      if (options_.is_strict) element.fail(what);
-      note(element, what);
+      found_.remarks.add(element, "unknown attribute " + in_quotes(name));
     });
   }
 
-  /// Adds a remark, once for all elements of a name.
-  void note(xml_element const& element, std::string const& what) {
-    constexpr std::size_t most = 20;
-    auto const text = "<" + std::string(element.name()) + ">: " + what;
-    if (noted_.size() == most || !noted_.insert(text).second) return;
-    found_.remarks.push_back("line " + std::to_string(element.line()) + ": " + text +
-                             ", which is not used");
-  }
-
-  /// Visits the expected elements and keeps the first unexpected one. If unknown elements are
-  /// refused, it is an error later, unless the file has no GPU, which has an error of its own.
+  /// Visits the expected elements and keeps the others. They are remarks or errors later, unless
+  /// the file has no GPU, which has an error of its own.
   template <class Visit>
   void for_each_child(xml_element const& parent, std::initializer_list<std::string_view> expected,
                       Visit visit) {
@@ -131,8 +120,7 @@ class nccl_device_reader {
       if (std::find(expected.begin(), expected.end(), element.name()) != expected.end()) {
         visit(element);
       } else {
-        if (!first_unknown_) first_unknown_ = element;
-        note(element, "unknown element");
+        unknown_.push_back(element);
       }
     }
   }
@@ -313,9 +301,9 @@ class nccl_device_reader {
       why += ": " + std::to_string(bare_gpus_) +
              " PCI devices are GPUs without <gpu>, which NCCL completes from the machine itself; "
              "expected a dump made there (NCCL_TOPO_DUMP_FILE)";
-    } else if (first_unknown_) {
-      why += ": line " + std::to_string(first_unknown_->line()) + " has an unknown element <" +
-             std::string(first_unknown_->name().substr(0, 40)) +
+    } else if (!unknown_.empty()) {
+      why += ": line " + std::to_string(unknown_.front().line()) + " has an unknown element <" +
+             std::string(unknown_.front().name().substr(0, 40)) +
              ">, expected <system> <cpu> <pci> <gpu>";
     } else {
       why += ", expected <system> <cpu> <pci> <gpu>";
@@ -327,8 +315,7 @@ class nccl_device_reader {
   nccl_devices found_;
   std::map<std::string, int> host_numbers_;
   std::map<std::pair<int, std::int64_t>, int> numa_nodes_;
-  std::optional<xml_element> first_unknown_;
-  std::set<std::string> noted_;
+  std::vector<xml_element> unknown_;
   std::int64_t element_count_ = 0;
   int bare_gpus_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/topology/readers/detail/machine_builder.hpp>
 #include <blink/topology/readers/detail/nccl_devices.hpp>
 #include <blink/topology/readers/detail/nccl_rates.hpp>
 #include <blink/topology/readers/detail/xml_element.hpp>
@@ -14,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,7 +26,10 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 class nccl_link_builder {
  public:
   nccl_link_builder(nccl_devices const& devices, nccl_xml_options const& options)
-      : devices_(devices), options_(options), position_(devices.all.size(), -1) {}
+      : devices_(devices),
+        options_(options),
+        remarks_(devices.remarks),
+        position_(devices.all.size(), -1) {}
 
   [[nodiscard]] topology build() {
     for (int const gpu : devices_.gpus) add_device(gpu, node_kind::rank);
@@ -40,20 +43,12 @@ class nccl_link_builder {
     refuse_one_sided_links();
     link_tree();
     link_processors();
-    quantise();
-    machine_.remarks.insert(machine_.remarks.begin(), devices_.remarks.begin(),
-                            devices_.remarks.end());
-    return std::move(machine_);
+    for (auto const& remark : remarks_.texts()) machine_.remark(remark);
+    return machine_.build(devices_.all.front().element.from().file, options_.largest_step_count);
   }
 
  private:
   using type = nccl_device::type;
-  struct exact_link {
-    int tail, head;
-    rational rate;
-    link_kind kind;
-    double latency_seconds;
-  };
   struct link_count {
     std::int64_t count = 0;
     std::optional<xml_element> element;
@@ -64,26 +59,13 @@ class nccl_link_builder {
   }
   [[nodiscard]] int position(int at) const { return position_[static_cast<std::size_t>(at)]; }
 
-  int add_node(node_kind kind, std::string label, int server) {
-    int const id = static_cast<int>(machine_.nodes.size());
-    machine_.nodes.push_back({id, kind, std::move(label), server});
-    return id;
-  }
   void add_device(int at, node_kind kind) {
     auto const& what = device(at);
     auto label = what.is == type::gpu
                      ? "gpu" + std::string(what.dev.empty() ? what.element.text("rank") : what.dev)
                      : what.label;
-    position_[static_cast<std::size_t>(at)] = add_node(kind, std::move(label), what.host);
+    position_[static_cast<std::size_t>(at)] = machine_.add_node(kind, std::move(label), what.host);
   }
-  void add_link(int tail, int head, rational const& rate, link_kind kind, double latency = 0) {
-    links_.push_back({tail, head, rate, kind, latency});
-  }
-  void add_both_ways(int a, int b, rational const& rate, link_kind kind, double latency = 0) {
-    add_link(a, b, rate, kind, latency);
-    add_link(b, a, rate, kind, latency);
-  }
-
   /// Adds NVLinks, XGMI links and C2C of one GPU. Parallel links become one with the sum of their
   /// rates.
   void link_gpu(int gpu) {
@@ -94,8 +76,8 @@ class nccl_link_builder {
       if (element.name() == "c2c") {
         auto const speed = element.required_integer("bw", 1, options_.largest_c2c_speed);
         auto const count = element.required_integer("count", 1, options_.largest_link_count);
-        add_both_ways(position(gpu), position(processor_of(gpu)), rational(speed * count, 1'000),
-                      link_kind::c2c);
+        machine_.add_both_ways(position(gpu), position(processor_of(gpu)),
+                               rational(speed * count, 1'000), link_kind::c2c);
       }
       if (element.name() != "nvlink" && element.name() != "xgmi") continue;
       auto const count = element.required_integer("count", 1, options_.largest_link_count);
@@ -115,14 +97,15 @@ class nccl_link_builder {
       }
     }
     for (auto const& [switch_node, count] : to_node) {
-      add_both_ways(position(gpu), switch_node, link_rate(gpu, "nvlink") * count,
-                    link_kind::nvlink);
+      machine_.add_both_ways(position(gpu), switch_node, link_rate(gpu, "nvlink") * count,
+                             link_kind::nvlink);
     }
     for (auto it = direct_.lower_bound({gpu, -1}); it != direct_.end() && it->first.first == gpu;
          ++it) {
       auto const name = it->second.element->name();
-      add_link(position(gpu), position(it->first.second), link_rate(gpu, name) * it->second.count,
-               name == "xgmi" ? link_kind::xgmi : link_kind::nvlink);
+      machine_.add_link(position(gpu), position(it->first.second),
+                        link_rate(gpu, name) * it->second.count,
+                        name == "xgmi" ? link_kind::xgmi : link_kind::nvlink);
     }
   }
 
@@ -133,12 +116,6 @@ class nccl_link_builder {
       element.fail("the GPU has " + std::to_string(count) + " or more NVLinks, expected at most " +
                    std::to_string(most_nvlinks(sm)) + " for sm=" + std::to_string(sm));
     }
-  }
-
-  void remark(xml_element const& element, std::string const& what) {
-    auto const text = "<" + std::string(element.name()) + ">: " + what;
-    if (!remarked_.insert(text).second) return;
-    machine_.remarks.push_back("line " + std::to_string(element.line()) + ": " + text);
   }
 
   /// The device at the far end of a link: a GPU or a processor. -1 is the NVSwitch. Nothing for a
@@ -158,7 +135,7 @@ class nccl_link_builder {
     if (is_gpu && found->second == gpu)
       element.fail("target " + in_quotes(target) + " is the GPU itself");
     if (is_xgmi && is_hidden) {
-      remark(element, "links to GPUs that were not visible to the program are not used");
+      remarks_.add(element, "links to GPUs that the program did not see are not used");
       return std::nullopt;
     }
     if (far.empty()) {
@@ -187,7 +164,8 @@ class nccl_link_builder {
   /// The one NVSwitch. NCCL joins all of them into one, which changes no bandwidth between GPUs.
   int nvswitch() {
     if (nvswitch_ < 0) {
-      nvswitch_ = add_node(node_kind::switch_node, "nvswitch", devices_.host_count == 1 ? 0 : -1);
+      nvswitch_ =
+          machine_.add_node(node_kind::switch_node, "nvswitch", devices_.host_count == 1 ? 0 : -1);
     }
     return nvswitch_;
   }
@@ -245,11 +223,12 @@ class nccl_link_builder {
         auto const slot = std::string(id.substr(0, id.rfind('.')));
         auto const first = slots.try_emplace({here.host, slot}, position_[i]).first->second;
         if (first != position_[i]) {
-          add_both_ways(position_[i], first, unlimited_rate, here.kind);
+          machine_.add_both_ways(position_[i], first, unlimited_rate, here.kind);
           continue;
         }
       }
-      add_both_ways(position_[i], position(parent), here.rate, here.kind, here.latency_seconds);
+      machine_.add_both_ways(position_[i], position(parent), here.rate, here.kind,
+                             here.latency_seconds);
     }
     std::map<std::pair<int, int>, int> seen;
     for (std::size_t i = 0; i < devices_.all.size(); ++i) {
@@ -276,7 +255,7 @@ class nccl_link_builder {
     int const b = top(found->second);
     if (a == b) element.fail("target " + in_quotes(target) + " is the switch itself");
     if (a < 0 || b < 0 || !seen.insert({std::minmax(a, b), 0}).second) return;
-    add_both_ways(a, b, unlimited_rate, link_kind::pcie);
+    machine_.add_both_ways(a, b, unlimited_rate, link_kind::pcie);
   }
 
   /// Links each two processors of one host.
@@ -289,7 +268,8 @@ class nccl_link_builder {
             to.is != type::processor || !from.is_used || !to.is_used) {
           continue;
         }
-        add_link(position_[i], position_[j], between_processors(from.element), link_kind::socket);
+        machine_.add_link(position_[i], position_[j], between_processors(from.element),
+                          link_kind::socket);
       }
     }
   }
@@ -299,40 +279,23 @@ class nccl_link_builder {
                          cpu.integer("familyid", 0, INT32_MAX),
                          cpu.integer("modelid", 0, INT32_MAX)};
     if (auto const rate = between_processors_rate(what)) return *rate;
-    if (options_.between_processors) return *options_.between_processors;
-    constexpr int assumed = 16;
-    remark(cpu, "arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
-                    (what.model ? "" : " without modelid") + " has no known rate between " +
-                    "processors, which counts as " + std::to_string(assumed) +
-                    " GB/s (--link-rate socket=GB/s)");
-    return assumed;
-  }
-
-  void quantise() {
-    for (auto const& link : links_) {
-      auto const steps = common_steps(machine_.steps_per_unit, link.rate.denominator(),
-                                      options_.largest_step_count);
-      if (!steps) {
-        devices_.all.front().element.fail("rates such as " + link.rate.to_text() +
-                                          " GB/s have no common unit");
-      }
-      machine_.steps_per_unit = *steps;
-    }
-    for (auto const& link : links_) {
-      auto const capacity = link.rate * machine_.steps_per_unit;
-      machine_.links.push_back(
-          {link.tail, link.head, capacity.numerator(), link.latency_seconds, link.kind});
-    }
+    auto const given = options_.reading.rates.find(link_kind::socket);
+    if (given != options_.reading.rates.end()) return given->second;
+    remarks_.add(cpu, "arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
+                          (what.model ? "" : " without modelid") +
+                          " has no known rate between processors, which counts as " +
+                          std::to_string(assumed_between_processors) +
+                          " GB/s (--link-rate socket=GB/s)");
+    return assumed_between_processors;
   }
 
   nccl_devices const& devices_;
   nccl_xml_options const& options_;
+  xml_remarks remarks_;
   std::vector<int> position_;  ///< of each device: its node in the machine, or -1
-  topology machine_;
-  std::vector<exact_link> links_;
+  machine_builder machine_;
   std::map<std::pair<int, int>, link_count> direct_;  ///< by GPUs, one direction
   int nvswitch_ = -1;
-  std::set<std::string> remarked_;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

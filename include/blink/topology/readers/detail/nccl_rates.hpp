@@ -122,6 +122,9 @@ struct processor {
   return std::nullopt;
 }
 
+/// The rate between processors of which nothing is known: as between AMD's.
+inline constexpr int assumed_between_processors = 16;
+
 /// NCCL's rate of a link inside a chip. It is no limit in practice.
 inline constexpr int unlimited_rate = 5000;
 

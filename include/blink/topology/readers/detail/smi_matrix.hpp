@@ -237,9 +237,7 @@ class smi_matrix_reader {
     }
     if (found.size() < columns) {
       table_.remarks.push_back("line " + std::to_string(line) +
-                               ": the table is cut off in the row "
-                               "of " +
-                               device.name);
+                               ": the table is cut off in the row of " + device.name);
     }
     for (std::size_t column = 0; column < found.size(); ++column) {
       bool const is_self = found[column].is == level::self;

@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -115,6 +116,28 @@ class xml_element {
  private:
   xml_source const* from_;
   pugi::xml_node element_;
+};
+
+/// Remarks about elements: each text once for all elements of a name, and only the first ones.
+class xml_remarks {
+ public:
+  /// is_strict: a remark is an error
+  explicit xml_remarks(bool is_strict) : is_strict_(is_strict) {}
+
+  /// Throws: input_error with file, line and element if remarks are errors.
+  void add(xml_element const& element, std::string const& what) {
+    constexpr std::size_t most = 20;
+    if (is_strict_) element.fail(what);
+    auto const text = "<" + std::string(element.name()) + ">: " + what;
+    if (known_.size() == most || !known_.insert(text).second) return;
+    texts_.push_back("line " + std::to_string(element.line()) + ": " + text);
+  }
+  [[nodiscard]] std::vector<std::string> const& texts() const { return texts_; }
+
+ private:
+  bool is_strict_;
+  std::set<std::string> known_;
+  std::vector<std::string> texts_;
 };
 
 /// Parses an XML text into `document` and returns its root element, the only one at the top.
