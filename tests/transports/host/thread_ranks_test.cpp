@@ -326,26 +326,4 @@ TEST(pipeline_chunk, is_the_best_of_the_formula) {
   EXPECT_EQ(blink::pipeline_chunk_bytes(777, 1, a, b), 777U);
 }
 
-// The root of one tree would be idle while the others copy, unless the buffer is cut into chunks.
-TEST(pipeline_chunk, through_slots_even_roots_send_a_part_at_once) {
-  constexpr std::size_t part = 1 << 17;
-  blink::connection_layout layout;
-  layout.shares_memory = true;
-  auto const bytes = [&](blink::schedule const& source, blink::collective kind) {
-    return blink::tree_parts(source, {kind}, layout, {}).scheduled_bytes(0, kind, part);
-  };
-  using enum blink::collective;
-  EXPECT_EQ(bytes(blink::star_schedule(4), all_gather), part);
-  EXPECT_EQ(bytes(blink::ring_schedule(4), reduce_scatter), part);
-  EXPECT_EQ(bytes(blink::all_to_all_schedule(4), all_to_all), part);
-  EXPECT_LT(bytes(blink::flat_schedule(4, 0), all_reduce), part / 2);
-  EXPECT_LT(bytes(blink::flat_schedule(4, 0), broadcast), part / 2);
-  auto uneven = blink::star_schedule(4);
-  uneven.trees.front().weight = 2;
-  EXPECT_LT(bytes(uneven, all_gather), part);
-  EXPECT_LT(bytes(blink::star_schedule(4), all_reduce), part / 2);  // ranks wait for sums
-  layout.is_shaped = true;  // the links take longer than the copies
-  EXPECT_LT(bytes(blink::ring_schedule(4), all_gather), part / 2);
-}
-
 }}  // namespace thread_ranks_test

@@ -29,14 +29,11 @@ struct connection_layout {
   void* times_share = nullptr;  ///< memory that they share for times alone; see `time_bytes`
   void const* owner = nullptr;  ///< the communicator whose calls use them; null: any
 
-  /// True if the rank is one of those that share memory with `only_rank`.
-  [[nodiscard]] bool shares(int rank) const {
-    bool const any_share = only_rank < 0 || ranks_share != nullptr;
-    return any_share && (sharing_ranks == nullptr || sharing_ranks[rank] >= 0);
-  }
   /// True if both ends of a connection share memory.
   [[nodiscard]] bool both_share(connection_place const& place) const {
-    return shares(place.from) && shares(place.to);
+    bool const any_share = only_rank < 0 || ranks_share != nullptr;
+    return any_share && (sharing_ranks == nullptr ||
+                         (sharing_ranks[place.from] >= 0 && sharing_ranks[place.to] >= 0));
   }
 };
 

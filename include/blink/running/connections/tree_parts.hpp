@@ -136,18 +136,6 @@ class tree_parts {
     }
   }
 
-  /// True if the trees of each root have the same weight together.
-  template <class = when_used>
-  [[nodiscard]] static bool has_even_roots(schedule const& source) {
-    std::vector<std::uint64_t> weights(static_cast<std::size_t>(source.rank_count));
-    for (auto const& tree : source.trees)
-      weights[static_cast<std::size_t>(tree.root)] += tree.weight;
-    for (auto const weight : weights) {
-      if (weight != weights.front()) return false;
-    }
-    return true;
-  }
-
   // Computes the pipelines of the trees in a collective that the schedule carries.
   template <class = when_used>
   void measure_pipelines(schedule const& source, collective kind, connection_layout const& layout,
@@ -155,8 +143,6 @@ class tree_parts {
     double const rate =
         predicted_bytes_per_second(source, kind) / (has_blocks(kind) ? source.rank_count : 1);
     auto const size = planned_sizes(source, kind);
-    bool is_even = has_even_roots(source) && !has_both_phases(kind);
-    for (int rank = 0; rank < source.rank_count; ++rank) is_even = is_even && layout.shares(rank);
     auto& pipelines = pipelines_[static_cast<std::size_t>(kind)];
     pipelines.resize(trees_.size());
     for (std::size_t index = 0; index < trees_.size(); ++index) {
@@ -168,12 +154,9 @@ class tree_parts {
       if (spreads) steps += tree_height(tree.broadcast_parent);
       // If peers reach each other, the root combines and spreads in one step.
       if (layout.reaches && has_reduce_phase(kind) && spreads) --steps;
-      // Two cores copy at a time, into slots and out of them. If all ranks copy as much, each core
-      // is busy all the time. Chunks gain nothing then, unless ranks wait for sums. Shaped links
-      // take longer than the copies.
-      if (layout.shares_memory && !layout.reaches && !layout.is_shaped) {
-        steps = is_even ? 1 : steps + 1;
-      }
+      // Two cores copy at a time, into slots and out of them. Shaped links take longer than the
+      // copies.
+      if (layout.shares_memory && !layout.reaches && !layout.is_shaped) ++steps;
       pipeline.steps = steps < 1 ? 1 : steps;
       auto const& share = share_of(trees_[index], kind);
       double const planned = rate * size[block_number(source, tree, kind)];
