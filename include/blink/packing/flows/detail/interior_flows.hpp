@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/work_budget.hpp>
+#include <blink/packing/flows/detail/flow_part.hpp>
 #include <blink/packing/flows/detail/flow_problem.hpp>
 #include <blink/packing/lp/detail/cholesky_factor.hpp>
 
@@ -10,7 +11,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -31,16 +31,12 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 class interior_flows {
  public:
   explicit interior_flows(flow_problem const& problem)
-      : problem_(problem),
-        edges_(problem.capacity.size()),
-        price_(edges_),
-        room_(edges_),
-        room_rest_(edges_) {
+      : edges_(problem.capacity.size()), price_(edges_), room_(edges_), room_rest_(edges_) {
     double mean = 0;
     for (auto const c : problem.capacity) mean += static_cast<double>(c);
     mean /= static_cast<double>(edges_);
     for (auto const c : problem.capacity) capacity_.push_back(static_cast<double>(c) / mean);
-    for (auto const& from : problem.sources) sources_.push_back(make_source(from));
+    for (auto const& from : problem.sources) sources_.emplace_back(flow_part_of(problem, from));
     start();
   }
 
@@ -74,15 +70,11 @@ class interior_flows {
   [[nodiscard]] std::vector<double> const& prices() const { return price_; }
 
  private:
-  /// The part of the graph that carries flow of a source. Vertex numbers leave out the source,
-  /// whose number is `size` and whose potential is 0.
-  struct source_part {
-    std::size_t size = 0;
-    std::vector<std::size_t> edge;  // of the problem
-    std::vector<std::size_t> tail, head;
-    std::vector<double> demand;     // by vertex
-    std::vector<double> flow;       // by edge of the part, as all below
-    std::vector<double> rest;       // reduced costs
+  /// A source with the variables of its part. The potential of the source itself is 0.
+  struct source_state : flow_part {
+    explicit source_state(flow_part part) : flow_part(std::move(part)), potential(size, 0.0) {}
+
+    std::vector<double> rest;       // reduced costs, by edge of the part, as all below
     std::vector<double> potential;  // by vertex
     // of the present step
     cholesky_factor factor;
@@ -91,91 +83,6 @@ class interior_flows {
     std::vector<double> shortage;  // by vertex: demand minus what arrives
     std::vector<double> cost_gap;  // by edge: what is missing in the reduced cost
   };
-
-  [[nodiscard]] source_part make_source(flow_source const& from) const {
-    auto const n = static_cast<std::size_t>(problem_.graph.vertex_count);
-    auto const& arcs = problem_.graph.arcs;
-    auto const index = [](int v) { return static_cast<std::size_t>(v); };
-    // An edge counts if it lies on a path to a sink that does not return to the source. Edges of
-    // two searches lead from the source to each vertex, and from there to a sink.
-    constexpr auto none = std::numeric_limits<std::size_t>::max();
-    std::vector<std::size_t> into(n, none), onward(n, none);
-    std::vector<bool> reached(n, false), leads(n, false);
-    reached[index(from.vertex)] = true;
-    for (int const sink : from.sinks) leads[index(sink)] = true;
-    for (bool changed = true; changed;) {
-      changed = false;
-      auto const before = std::pair(reached, leads);
-      for (std::size_t e = 0; e < arcs.size(); ++e) {
-        auto const a = index(arcs[e].tail), b = index(arcs[e].head);
-        if (b == index(from.vertex)) continue;
-        if (before.first[a] && !reached[b]) {
-          reached[b] = changed = true;
-          into[b] = e;
-        }
-        if (before.second[b] && !leads[a]) {
-          leads[a] = changed = true;
-          onward[a] = e;
-        }
-      }
-    }
-    source_part part;
-    std::vector<std::size_t> number(n, none);
-    for (std::size_t v = 0; v < n; ++v) {
-      if (v != index(from.vertex) && reached[v] && leads[v]) number[v] = part.size++;
-    }
-    number[index(from.vertex)] = part.size;
-    for (std::size_t e = 0; e < arcs.size(); ++e) {
-      auto const a = number[index(arcs[e].tail)], b = number[index(arcs[e].head)];
-      if (a == none || b == none || b == part.size) continue;
-      part.edge.push_back(e);
-      part.tail.push_back(a);
-      part.head.push_back(b);
-    }
-    part.demand.assign(part.size, 0.0);
-    for (int const sink : from.sinks) part.demand[number[index(sink)]] = 1;
-    part.potential.assign(part.size, 0.0);
-    part.flow = first_flow(part, from, into, onward);
-    return part;
-  }
-
-  /// Returns a flow over all edges of a part that brings 1 to each sink. Each edge has a path
-  /// through it, and the paths to a sink have equal shares.
-  ///
-  /// into:   by vertex: the last edge of a path from the source to it
-  /// onward: by vertex: the first edge of a path from it to a sink; sinks have none
-  [[nodiscard]] std::vector<double> first_flow(source_part const& part, flow_source const& from,
-                                               std::vector<std::size_t> const& into,
-                                               std::vector<std::size_t> const& onward) const {
-    auto const& arcs = problem_.graph.arcs;
-    auto const n = into.size();
-    auto const index = [](int v) { return static_cast<std::size_t>(v); };
-    std::vector<bool> is_sink(n, false);
-    for (int const sink : from.sinks) is_sink[index(sink)] = true;
-    auto const sink_from = [&](std::size_t v) {
-      while (!is_sink[v]) v = index(arcs[onward[v]].head);
-      return v;
-    };
-    std::vector<double> paths(n, 1.0), result(problem_.capacity.size(), 0.0);
-    for (auto const e : part.edge) ++paths[sink_from(index(arcs[e].head))];
-    auto const go_to = [&](std::size_t v, double amount) {
-      while (v != index(from.vertex)) {
-        result[into[v]] += amount;
-        v = index(arcs[into[v]].tail);
-      }
-    };
-    for (int const sink : from.sinks) go_to(index(sink), 1 / paths[index(sink)]);
-    for (auto const e : part.edge) {
-      auto v = index(arcs[e].head);
-      double const amount = 1 / paths[sink_from(v)];
-      go_to(index(arcs[e].tail), amount);
-      result[e] += amount;
-      for (; !is_sink[v]; v = index(arcs[onward[v]].head)) result[onward[v]] += amount;
-    }
-    std::vector<double> flow;
-    for (auto const e : part.edge) flow.push_back(result[e]);
-    return flow;
-  }
 
   /// Prices and flows that are feasible.
   void start() {
@@ -443,10 +350,9 @@ class interior_flows {
     congestion_rest_ += prices * congestion_rest_step_;
   }
 
-  flow_problem const& problem_;
   std::size_t edges_;
   std::vector<double> capacity_;  // in units of the mean
-  std::vector<source_part> sources_;
+  std::vector<source_state> sources_;
   std::vector<double> price_, price_step_;
   std::vector<double> room_, room_rest_, room_step_, room_rest_step_, room_target_, room_gap_;
   double congestion_ = 0, congestion_rest_ = 0;
