@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -113,11 +114,13 @@ void add_reading_options(CLI::App& command, machine_choice& choice, std::string 
           [&choice](std::vector<std::string> const& texts) {
             for (auto const& text : texts) read_assumed_rate(text, choice.reading.rates);
           },
-          "GB/s of links whose rate MACHINE does not state: nvlink= of one NVLink, pcie= of\n"
-          "one device, socket= between processors")
+          "GB/s of links whose rate MACHINE does not state: nvlink=, xgmi=, xelink= of one such\n"
+          "link, pcie= of one device, socket= between processors")
       ->type_name("KIND=GB/s")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_flag("--as-nccl", choice.reading.as_nccl,
+                   "an XML with the figures that NCCL and RCCL assume, for comparison");
   command.add_flag("--strict", choice.reading.is_strict,
                    "refuse a MACHINE with anything unknown or cut off, instead of a remark");
 }
@@ -126,6 +129,20 @@ CLI::Option* add_machine_options(CLI::App& command, machine_choice& choice,
                                  std::string const& about) {
   add_reading_options(command, choice, about);
   return command.add_option("MACHINE", choice.machine, about_machines);
+}
+
+CLI::Option* add_output_option(CLI::App& command, std::string const& names, std::string& file,
+                               std::string const& about) {
+  if (command.get_option_no_throw("--force") == nullptr) {
+    command.add_flag_callback("--force", [] {}, "replace files that exist");
+  }
+  return command.add_option(names, file, about)->check([&command](std::string const& path) {
+    std::error_code fault;
+    bool const exists = !path.starts_with("/dev/") && std::filesystem::is_regular_file(path, fault);
+    return exists && command.count("--force") == 0
+               ? path + " exists, expected a new file, or --force to replace it"
+               : std::string();
+  });
 }
 
 allocation part_of(topology whole, machine_choice const& choice) {
@@ -164,7 +181,7 @@ allocation read_allocation(machine_choice const& choice, collective kind) {
 std::string in_words(rational const& value, std::string const& unit) {
   char text[64];
   std::snprintf(text, sizeof text, "%.6g", value.to_double());
-  std::string result = std::string(text) + " " + unit;
+  auto const result = std::string(text) + " " + detail::printable(unit);
   return rational::from_text(text) == value ? result : result + " (" + value.to_text() + ")";
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/plan.hpp>
@@ -67,6 +68,11 @@ void add_reading_options(CLI::App& command, machine_choice& choice, std::string 
 /// Adds the same and MACHINE, and returns the option MACHINE.
 CLI::Option* add_machine_options(CLI::App& command, machine_choice& choice,
                                  std::string const& about);
+
+/// Adds an option for a file that the command writes, and --force once. Without --force a file that
+/// exists is refused, before any work is done.
+CLI::Option* add_output_option(CLI::App& command, std::string const& names, std::string& file,
+                               std::string const& about);
 
 /// The machine that a command works on: MACHINE reduced to --ranks and --links.
 struct allocation {

@@ -47,7 +47,7 @@ void run_check(check_options options) {
   if (!report) throw input_error(file + ": " + *report.fault);
   std::printf("%s: sound\n", file.c_str());
   std::printf("collective   %s over ranks %s of %s\n", std::string(to_text(p.collective)).c_str(),
-              in_words(p.ranks).c_str(), machine.name.c_str());
+              in_words(p.ranks).c_str(), detail::printable(machine.name).c_str());
   std::printf("trees        %zu\n", p.trees.size());
   std::printf("rate         %s\n", in_words(report.rate, p.unit).c_str());
   if (report.bound) {

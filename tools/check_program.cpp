@@ -5,6 +5,7 @@
 #include <blink/interop/program_load.hpp>
 #include <blink/interop/read_msccl_xml.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/topology/connectivity.hpp>
 
 #include "arguments.hpp"
 
@@ -18,26 +19,37 @@
 namespace blink::tools {
 namespace {
 
+/// of: the links whose bound it is
+void print_bound(topology const& machine, plan_request const& request, rational const& rate,
+                 std::string const& of) {
+  try {
+    auto const best = make_plan(machine, request);
+    std::printf("bound        %s%s, rate/bound %s\n", in_words(best.bound, best.unit).c_str(),
+                of.c_str(), share_of_bound(rate, best.bound).c_str());
+  } catch (planning_error const& reason) {
+    std::printf("bound        not known%s: %s\n", of.c_str(), reason.what());
+  }
+}
+
 void print_load(topology const& machine, step_program const& program,
                 program_report const& report) {
   auto const load = load_of(machine, program);
-  std::printf("machine      %s, routes of fewest links\n", machine.name.c_str());
+  std::printf("machine      %s, routes of fewest links\n", detail::printable(machine.name).c_str());
   std::printf("rate         %s at most, by the link %d -> %d\n",
               in_words(load.rate, machine.unit).c_str(), load.narrowest.first,
               load.narrowest.second);
   if (program.collective) {
-    try {
-      plan_request request;
-      request.collective = *program.collective;
-      if (report.root) {
-        auto const at = machine.rank_positions()[static_cast<std::size_t>(*report.root)];
-        request.root = machine.nodes[static_cast<std::size_t>(at)].id;
-      }
-      auto const best = make_plan(machine, request);
-      std::printf("bound        %s, rate/bound %s\n", in_words(best.bound, best.unit).c_str(),
-                  share_of_bound(load.rate, best.bound).c_str());
-    } catch (planning_error const& reason) {
-      std::printf("bound        not known: %s\n", reason.what());
+    plan_request request;
+    request.collective = *program.collective;
+    if (report.root) {
+      auto const at = machine.rank_positions()[static_cast<std::size_t>(*report.root)];
+      request.root = machine.nodes[static_cast<std::size_t>(at)].id;
+    }
+    auto const kind = fastest_connecting_kind(machine);
+    print_bound(machine, request, load.rate, kind ? " of all links" : "");
+    if (kind) {
+      auto const name = " of " + std::string(to_text(*kind)) + " links";
+      print_bound(only_links(machine, *kind), request, load.rate, name);
     }
   }
   std::printf("\n  %-12s %14s %10s %7s\n", "link", "of the buffer", "capacity", "use");

@@ -18,15 +18,19 @@
 namespace blink::tools {
 
 void add_export_options(CLI::App& command, export_options& options) {
-  command.add_option("--msccl", options.msccl, "write an MSCCL algorithm (XML) here");
+  add_output_option(command, "--msccl", options.msccl, "write an MSCCL algorithm (XML) here");
   command
       .add_option("--dialect", options.dialect,
                   "of --msccl: azure (Azure's executor), rccl, or legacy (microsoft/msccl)")
       ->check(CLI::IsMember({"azure", "rccl", "legacy"}))
+      ->needs(command.get_option("--msccl"))
       ->capture_default_str();
-  command.add_option("--mscclpp", options.mscclpp, "write an MSCCL++ execution plan (JSON) here");
-  command.add_flag("--out-of-place", options.out_of_place,
-                   "of --mscclpp: for calls with two buffers, not with one");
+  add_output_option(command, "--mscclpp", options.mscclpp,
+                    "write an MSCCL++ execution plan (JSON) here");
+  command
+      .add_flag("--out-of-place", options.out_of_place,
+                "of --mscclpp: for calls with two buffers, not with one")
+      ->needs(command.get_option("--mscclpp"));
   command
       .add_option(
           "--instances", options.instances,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/version.hpp>
 
@@ -50,7 +51,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "blink " BLINK_VERSION_TEXT);
   app.require_subcommand(1);
   app.failure_message([](CLI::App const*, CLI::Error const& failure) {
-    return std::string("blink: ") + failure.what() +
+    bool const is_one_too_many = dynamic_cast<CLI::ExcludesError const*>(&failure) != nullptr;
+    return "blink: " + blink::detail::printable(failure.what(), "\n") +
+           (is_one_too_many ? ", expected one of them" : "") +
            "\nRun with --help for the expected arguments.\n";
   });
   blink::tools::add_topo_command(app);
@@ -88,7 +91,7 @@ int main(int argc, char** argv) {
                  "ranks or links\n");
     return blink::tools::exit_input_error;
   } catch (blink::error const& failure) {
-    std::fprintf(stderr, "blink: %s\n", failure.what());
+    std::fprintf(stderr, "blink: %s\n", blink::detail::printable(failure.what(), "\n").c_str());
     return blink::tools::exit_input_error;
   } catch (std::exception const& failure) {
     std::fprintf(stderr, "blink: internal error: %s\n", failure.what());

@@ -463,7 +463,7 @@ void add_perf_command(CLI::App& app) {
   command->add_flag("--in-place", options->in_place, "also with the output in the input's place");
   command->add_flag("--plain-loops", options->plain_loops,
                     "also time plain loops over all inputs and outputs, without a MACHINE");
-  command->add_option("--json", options->json, "write the rows to this file");
+  add_output_option(*command, "--json", options->json, "write the rows to this file");
   command->callback([options] { run_perf(*options); });
 }
 

@@ -147,7 +147,8 @@ bool joins_without(topology machine, plan_constraints const& constraints) {
 struct kinds_of_links {
   allocation place;
   plan_and_report planned;
-  std::string other;  ///< what the plan that is not shown would give, in words; empty: no more
+  std::string other;     ///< what the plan that is not shown would give, in words; empty: no more
+  rational whole_bound;  ///< of all links; 0 if it was not computed
 };
 
 /// Plans on the links of `place` and, if --links auto has left some out, on all links. Takes the
@@ -155,7 +156,7 @@ struct kinds_of_links {
 kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
                              plan_arguments const& options) {
   constexpr std::size_t most_ranks = 64;  // more take the second plan long
-  kinds_of_links result{std::move(place), {}, {}};
+  kinds_of_links result{std::move(place), {}, {}, {}};
   result.planned = checked_plan(result.place, request);
   auto const& p = result.planned.plan;
   if (options.links != "auto" || result.place.links.empty() || p.rate == rational(0) ||
@@ -172,6 +173,7 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
   } catch (error const&) {  // no plan on all links
     return result;
   }
+  result.whole_bound = on_all->plan.bound;
   if (on_all->plan.rate <= p.rate) return result;
   std::string from;
   bool takes_all = false;
@@ -203,16 +205,20 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
   return result;
 }
 
-/// asked: the planner that was asked for
+/// asked:       the planner that was asked for
+/// other_links: what the plan on other links would give
+/// whole_bound: the bound of all links, if known
 void print_plan(topology const& machine, plan_and_report const& planned, bool all,
-                std::string const& asked, std::string const& other_links = {}) {
+                std::string const& asked, std::string const& other_links = {},
+                rational const& whole_bound = 0) {
   auto const& p = planned.plan;
   std::printf("collective   %s over %zu ranks: %s\n", std::string(to_text(p.collective)).c_str(),
               p.ranks.size(), in_words(p.ranks).c_str());
-  std::printf("machine      %s%s\n", machine.name.c_str(),
+  std::printf("machine      %s%s\n", detail::printable(machine.name).c_str(),
               p.links.empty() ? "" : (", links: " + p.links + " only").c_str());
   if (!other_links.empty()) std::printf("             %s\n", other_links.c_str());
-  for (auto const& remark : machine.remarks) std::printf("remark       %s\n", remark.c_str());
+  for (auto const& remark : machine.remarks)
+    std::printf("remark       %s\n", detail::printable(remark).c_str());
   bool const is_instead = is_substitute(p, asked);
   std::printf("planner      %s%s\n", p.planner.c_str(),
               is_instead ? ", because the budget was spent (--time, --memory)" : "");
@@ -223,8 +229,12 @@ void print_plan(topology const& machine, plan_and_report const& planned, bool al
   std::printf("rate         %s\n",
               p.rate > rational(0) ? in_words(p.rate, p.unit).c_str() : "none: signals only");
   if (p.bound > rational(0)) {
-    std::printf("bound        %s, rate/bound %s\n", in_words(p.bound, p.unit).c_str(),
+    std::printf("bound        %s%s, rate/bound %s\n", in_words(p.bound, p.unit).c_str(),
+                p.links.empty() ? "" : (" of " + p.links + " links").c_str(),
                 share_of_bound(p.rate, p.bound).c_str());
+    if (whole_bound > p.bound) {
+      std::printf("             %s of all links\n", in_words(whole_bound, p.unit).c_str());
+    }
     std::printf("certificate  %s\n", in_words(p.proof).c_str());
   }
   std::printf("trees        %zu, height %d\n\n", p.trees.size(), max_height(p));
@@ -292,8 +302,9 @@ void print_block_order(allocation const& place, plan const& unordered, std::size
   std::printf(
       "order        %zu blocks: totals of a rank: at most %zu, as an all_to_all of %.4g %s each,\n"
       "             then an all_gather of %.4g %s: %.4g %s, %.1f %% of the rate above\n",
-      blocks, most, exchanged, unordered.unit.c_str(), gathered, unordered.unit.c_str(), rate,
-      unordered.unit.c_str(), 100 * rate / unordered.rate.to_double());
+      blocks, most, exchanged, detail::printable(unordered.unit).c_str(), gathered,
+      detail::printable(unordered.unit).c_str(), rate, detail::printable(unordered.unit).c_str(),
+      100 * rate / unordered.rate.to_double());
 }
 
 void write_outputs(topology const& machine, plan const& p, plan_arguments const& options) {
@@ -314,36 +325,7 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
   }
 }
 
-/// Throws input_error that names both of two options of which one would be ignored.
-void refuse_contradictions(plan_arguments const& options) {
-  auto const hints = options.hints.options();
-  bool const hinted = !hints.empty();
-  auto const refuse = [](bool first, char const* one, bool second, char const* other) {
-    if (!first || !second) return;
-    throw input_error(std::string(one) + " and " + other +
-                      " contradict each other, expected one of them");
-  };
-  bool const sized = !options.sizes.sizes.empty();
-  bool const frontier = options.hints.frontier > 0;
-  bool const repaired = !options.repair.empty();
-  refuse(sized, "--sizes", hinted, "hints");
-  refuse(sized, "--sizes", frontier, "--frontier");
-  refuse(frontier, "--frontier", hinted, "hints");
-  refuse(repaired, "--repair", hinted, "hints");
-  bool const grouped = !options.groups.empty();
-  refuse(grouped, "--groups", hinted, "hints");
-  refuse(grouped, "--groups", sized, "--sizes");
-  refuse(grouped, "--groups", frontier, "--frontier");
-  refuse(grouped, "--groups", !options.svg.empty(), "--svg");
-  refuse(grouped, "--groups", !options.sizes.algorithms.empty(), "--tuning");
-  refuse(grouped, "--groups", options.exports.is_wanted(), "--msccl or --mscclpp");
-  refuse(frontier, "--frontier", !options.sizes.algorithms.empty(), "--tuning");
-  refuse(repaired, "--repair", sized, "--sizes");
-  refuse(repaired, "--repair", frontier, "--frontier");
-}
-
 void run_plan(plan_arguments const& options) {
-  refuse_contradictions(options);
   if (options.blocks > 0 && read_collective(options.collective) != collective::all_reduce) {
     throw input_error("--blocks: expected an all_reduce, found " + options.collective);
   }
@@ -385,10 +367,11 @@ void run_plan(plan_arguments const& options) {
   if (options.hints.frontier > 0)
     return show_frontier(place.machine, request, options.hints.frontier);
   bool const hinted = !request.constraints.empty();
-  auto const made = hinted ? kinds_of_links{place, plan_with_hints(place, request), {}}
+  auto const made = hinted ? kinds_of_links{place, plan_with_hints(place, request), {}, {}}
                            : plan_on_kinds(std::move(place), request, options);
   auto const& p = made.planned.plan;
-  print_plan(made.place.machine, made.planned, options.all, request.planner, made.other);
+  print_plan(made.place.machine, made.planned, options.all, request.planner, made.other,
+             made.whole_bound);
   if (options.blocks > 0 && !p.trees.empty()) {
     print_block_order(made.place, p, options.blocks, request.budget);
   }
@@ -397,6 +380,32 @@ void run_plan(plan_arguments const& options) {
     print_comparison(made.place, p, request.budget, options.compare);
   }
   write_outputs(made.place.machine, p, options);
+}
+
+/// Refuses options that would be ignored beside another.
+void refuse_ignored_options(CLI::App& command) {
+  std::vector<std::string> const hints = {"--hints", "--max-trees", "--max-height", "--weight-unit",
+                                          "--trees-per-root"};
+  std::vector<std::string> const files = {"--svg", "--msccl", "--mscclpp"};
+  auto const refuse = [&](std::string const& mode, std::vector<std::string> const& others) {
+    for (auto const& other : others) {
+      command.get_option(mode)->excludes(command.get_option(other));
+    }
+  };
+  for (auto const* const mode : {"--sizes", "--frontier"}) {
+    refuse(mode, files);
+    refuse(mode, {"--out", "--compare", "--all", "--blocks", "--repair", "--groups", "--bytes"});
+  }
+  refuse("--sizes", hints);
+  refuse("--frontier", hints);
+  refuse("--frontier", {"--sizes", "--planner", "--root", "--to", "--tuning"});
+  refuse("--groups", files);
+  refuse("--groups", hints);
+  refuse("--groups", {"--repair", "--root", "--to", "--planner", "--tuning", "--blocks"});
+  // The old plan fixes them.
+  refuse("--repair", {"--collective", "--root", "--to", "--planner", "--blocks", "--compare"});
+  refuse("--repair", hints);
+  command.get_option("--json")->needs(command.get_option("--sizes"));
 }
 
 }  // namespace
@@ -425,8 +434,9 @@ void add_plan_command(CLI::App& app) {
                    "kind of link to use (nvlink, xgmi, pcie, ...), all, or auto: the fastest kind\n"
                    "that joins all ranks by itself; says what all links would give")
       ->capture_default_str();
-  command->add_option("--out,-o", options->out, "write the plan file (JSON, format 1) here");
-  command->add_option("--svg", options->svg, "draw machine, trees and loads here");
+  add_output_option(*command, "--out,-o", options->out,
+                    "write the plan file (JSON, format 1) here");
+  add_output_option(*command, "--svg", options->svg, "draw machine, trees and loads here");
   command
       ->add_option(
           "--bytes", options->bytes,
@@ -441,26 +451,19 @@ void add_plan_command(CLI::App& app) {
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
   command->add_flag("--all", options->all, "show each tree and link, not a summary of hundreds");
   add_export_options(*command, options->exports);
-  auto* repair = command->add_option(
+  command->add_option(
       "--repair", options->repair,
       "repair this plan file for MACHINE as it is now: as good as a fresh plan, with\n"
       "as many of the old trees as may stay; says what changed");
-  for (auto const* other : {"--collective", "--root", "--to", "--planner", "--links"}) {
-    repair->excludes(command->get_option(other));  // the old plan fixes them
-  }
-  auto* groups = command->add_option(
+  command->add_option(
       "--groups", options->groups,
       "plan groups of ranks that run at the same time, with fair rates: 0-3/4-7, each with\n"
       "a collective of its own as all_to_all:0-3/4-7; or of=8: 8 ranks in a row in each;\n"
       "or across=8: 8 groups, of every eighth rank; with --compare what each gets alone");
-  for (auto const* other : {"--repair", "--root", "--to", "--planner"}) {
-    groups->excludes(command->get_option(other));
-  }
-  auto* blocks = command->add_option(
+  command->add_option(
       "--blocks", options->blocks,
       "also the rate of an all_reduce whose sums have the order of this many blocks, and so\n"
       "the same bits on every number of ranks that divides it (all_reduce_blocks)");
-  for (auto const* other : {"--repair", "--groups"}) blocks->excludes(command->get_option(other));
   command
       ->add_option("--time", options->seconds,
                    "seconds for planning; then the best plan so far is the result")
@@ -472,6 +475,7 @@ void add_plan_command(CLI::App& app) {
       ->capture_default_str();
   add_hint_options(*command, options->hints);
   add_size_options(*command, options->sizes);
+  refuse_ignored_options(*command);
   command->callback([options] { run_plan(*options); });
 }
 

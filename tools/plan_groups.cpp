@@ -86,7 +86,7 @@ groups_plan show_groups(allocation const& place, std::vector<group_request> cons
     throw std::runtime_error("the plans of the groups do not pass the checker: " + *report.fault);
   }
   std::printf("groups       %zu, at the same time\n", groups.size());
-  std::printf("machine      %s%s\n", place.machine.name.c_str(),
+  std::printf("machine      %s%s\n", detail::printable(place.machine.name).c_str(),
               place.links.empty() ? "" : (", links: " + place.links + " only").c_str());
   if (!found.forwarding_ranks.empty()) {
     std::printf("forwarding   ranks %s, in no group\n", in_words(found.forwarding_ranks).c_str());
@@ -128,7 +128,8 @@ void check_groups_file(topology const& machine, std::string const& file) {
   auto const report = check_groups(machine, groups);
   if (!report) throw input_error(file + ": " + *report.fault);
   std::printf("%s: sound\n", file.c_str());
-  std::printf("groups       %zu of %s\n", groups.plans.size(), machine.name.c_str());
+  std::printf("groups       %zu of %s\n", groups.plans.size(),
+              detail::printable(machine.name).c_str());
   print_levels(groups);
 }
 

@@ -72,8 +72,9 @@ void show_frontier(topology const& machine, plan_request const& request, int mos
     return prove_bound(machine, request.collective, 0).bound;
   });
   std::printf("%s on %s, bound %s\n\n  %14s %20s %11s\n",
-              std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
-              in_words(bound, machine.unit).c_str(), "trees per root", "rate", "rate/bound");
+              std::string(to_text(request.collective)).c_str(),
+              detail::printable(machine.name).c_str(), in_words(bound, machine.unit).c_str(),
+              "trees per root", "rate", "rate/bound");
   auto const points = within_budget(request.budget, "the frontier",
                                     [&] { return tree_count_frontier(machine, request, most); });
   for (auto const& point : points) {

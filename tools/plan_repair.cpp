@@ -3,6 +3,7 @@
 
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/planning/repair_plan.hpp>
+#include <blink/topology/connectivity.hpp>
 #include <blink/topology/readers/read_machine.hpp>
 
 #include "arguments.hpp"
@@ -46,6 +47,23 @@ void print_trees(plan_difference const& d) {
               in_runs(d.dropped, 3).c_str());
 }
 
+/// The links that the options name, else those of the old plan. If these no longer join all ranks,
+/// another kind that does, or all.
+machine_choice with_links_of(topology const& whole, plan const& old, machine_choice choice) {
+  if (choice.links != "auto" || old.links.empty()) {
+    if (choice.links == "auto") choice.links = "all";
+    return choice;
+  }
+  choice.links = old.links;
+  if (rank_groups(part_of(whole, choice).machine).size() < 2) return choice;
+  choice.links = "auto";
+  auto const now = part_of(whole, choice).links;
+  if (now.empty()) choice.links = "all";
+  std::printf("links        %s links no longer join all ranks, repaired with %s links\n",
+              old.links.c_str(), now.empty() ? "all" : now.c_str());
+  return choice;
+}
+
 }  // namespace
 
 repaired show_repair(machine_choice choice, std::string const& old_file,
@@ -62,8 +80,7 @@ repaired show_repair(machine_choice choice, std::string const& old_file,
   }
   if (ids.empty())
     throw input_error(old_file + ": no rank of the plan is in machine " + choice.machine);
-  choice.links = old.links.empty() ? "all" : old.links;
-  auto place = allocation_of(std::move(whole), choice, old.collective);
+  auto place = allocation_of(whole, with_links_of(whole, old, std::move(choice)), old.collective);
   auto const result = repair_plan(place.machine, old, budget);
   auto planned = checked(place, result.plan);
   auto const& d = result.difference;

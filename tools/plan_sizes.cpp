@@ -58,10 +58,10 @@ void add_size_options(CLI::App& command, size_options& options) {
   command.add_option("--sizes", options.sizes,
                      "instead: the planner that is fastest by the cost model for each size of\n"
                      "the buffer, such as 8:1G, and where it changes");
-  command.add_option("--json", options.json, "with --sizes: write the table here");
-  command.add_option("--tuning", options.algorithms,
-                     "write what runs here, for `read_tuning_file` and `blink perf --tuning`: the\n"
-                     "plan, or with --sizes the fastest for each size");
+  add_output_option(command, "--json", options.json, "with --sizes: write the table here");
+  add_output_option(command, "--tuning", options.algorithms,
+                    "write what runs here, for `read_tuning_file` and `blink perf --tuning`: the\n"
+                    "plan, or with --sizes the fastest for each size");
   add_cost_options(command, options.cost);
 }
 
@@ -90,7 +90,7 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
   std::printf(
       "%s on %s, predicted with %g us a step and %g us to launch,\nsimulated where that "
       "differs\n\n",
-      std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
+      std::string(to_text(request.collective)).c_str(), detail::printable(machine.name).c_str(),
       options.cost.step_microseconds, options.cost.start_microseconds);
   std::printf("  %8s  %-16s %11s %10s %7s", "bytes", "fastest", "us", "GB/s", "/bound");
   for (std::size_t i = 0; i < candidates.plans.size(); ++i) std::printf(" %16s", name(i));

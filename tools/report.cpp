@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 
 #include "arguments.hpp"
@@ -279,9 +280,7 @@ void write_trace(std::string const& name, calls_of_ranks const& calls) {
                         {"args", call.all}});
     }
   }
-  std::ofstream file(name);
-  file << json{{"traceEvents", std::move(events)}}.dump() << "\n";
-  if (!file.flush()) throw input_error(name + ": cannot be written");
+  blink::detail::write_text(name, json{{"traceEvents", std::move(events)}}.dump() + "\n");
 }
 
 struct report_options {
@@ -358,7 +357,8 @@ void add_report_command(CLI::App& app) {
       "record_calls_as_environment_says(), as blink perf does.");
   command->add_option("FILE", options->files, "records of all ranks of one communicator")
       ->required();
-  command->add_option("--trace", options->trace, "also write one trace of all ranks, for Perfetto");
+  add_output_option(*command, "--trace", options->trace,
+                    "also write one trace of all ranks, for Perfetto");
   command->callback([options] { run_report(*options); });
 }
 

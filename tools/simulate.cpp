@@ -78,8 +78,9 @@ void run_simulate(simulate_options const& options) {
   settings.window = options.window;
   auto const rate_of_buffer = options.one_shot ? p.rate / rational(std::ssize(p.ranks)) : p.rate;
   std::printf("%s on %s by %s: %zu trees, rate %s\n\n",
-              options.one_shot ? "all_reduce" : planned.c_str(), machine.name.c_str(),
-              name_of(candidate).c_str(), p.trees.size(), in_words(rate_of_buffer, p.unit).c_str());
+              options.one_shot ? "all_reduce" : planned.c_str(),
+              detail::printable(machine.name).c_str(), name_of(candidate).c_str(), p.trees.size(),
+              in_words(rate_of_buffer, p.unit).c_str());
   std::printf("  %8s %10s %9s %12s %10s %7s %12s\n", "bytes", "chunk", "messages", "us", "GB/s",
               "/rate", "predicted us");
   double const unit =
@@ -130,6 +131,10 @@ void add_simulate_command(CLI::App& app) {
       "all_reduce in one step: each tree of a reduce_scatter carries the whole buffer");
   command->add_option("--window", options->window, "chunks in flight on a tree edge; 0: any number")
       ->capture_default_str();
+  for (auto const* const other :
+       {"--collective", "--root", "--planner", "--links", "--ranks"}) {  // the plan fixes them
+    command->get_option("--plan")->excludes(command->get_option(other));
+  }
   add_cost_options(*command, options->cost);
   command->callback([options] { run_simulate(*options); });
 }

@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/core/detail/input_text.hpp>
+#include <blink/drawing/draw_text.hpp>
 #include <blink/drawing/picture.hpp>
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/canonical.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/readers/read_machine.hpp>
+#include <blink/topology/write_dot.hpp>
 #include <blink/topology/write_json.hpp>
+#include <blink/topology/write_nccl_xml.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "explain_machine.hpp"
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -28,8 +36,10 @@ namespace {
 
 struct topo_options : machine_choice {
   topo_options() { links = "all"; }
-  std::string json;
+  std::string convert;
+  std::string out;
   std::string svg;
+  bool json = false;
   bool list = false;
   bool full = false;
 };
@@ -76,12 +86,14 @@ void print_summary(topology const& machine) {
   std::vector<int> switches;
   for (auto const& n : machine.nodes)
     (n.kind == node_kind::rank ? ranks : switches).push_back(n.id);
-  std::printf("machine   %s\n", machine.name.c_str());
-  std::printf("unit      %s, of one direction of a link\n", machine.unit.c_str());
+  std::printf("machine   %s\n", detail::printable(machine.name).c_str());
+  std::printf("unit      %s, of one direction of a link\n",
+              detail::printable(machine.unit).c_str());
   std::printf("ranks     %zu: %s\n", ranks.size(), in_words(ranks).c_str());
   if (!switches.empty())
     std::printf("switches    %zu: %s\n", switches.size(), in_words(switches).c_str());
-  for (auto const& remark : machine.remarks) std::printf("remark    %s\n", remark.c_str());
+  for (auto const& remark : machine.remarks)
+    std::printf("remark    %s\n", detail::printable(remark).c_str());
   std::map<link_kind, std::pair<std::size_t, rational>> totals;
   for (auto const& l : machine.links) {
     auto& [count, steps] = totals[l.kind];
@@ -91,7 +103,8 @@ void print_summary(topology const& machine) {
   std::printf("links     %zu, each one direction\n", machine.links.size());
   for (auto const& [kind, total] : totals) {
     std::printf("          %-8s %5zu, together %s %s\n", std::string(to_text(kind)).c_str(),
-                total.first, number(machine, total.second).c_str(), machine.unit.c_str());
+                total.first, number(machine, total.second).c_str(),
+                detail::printable(machine.unit).c_str());
   }
   auto const groups = rank_groups(machine);
   if (groups.size() > 1) {
@@ -123,7 +136,8 @@ void print_nodes(topology const& machine, std::size_t most) {
   for (std::size_t i = 0; i < std::min(most, machine.nodes.size()); ++i) {
     auto const& n = machine.nodes[i];
     std::printf("  %5d  %-5s  %-*s  %4s %10s %10s\n", n.id,
-                n.kind == node_kind::rank ? "rank" : "switch", label_width, n.label.c_str(),
+                n.kind == node_kind::rank ? "rank" : "switch", label_width,
+                detail::printable(n.label).c_str(),
                 n.server < 0 ? "-" : std::to_string(n.server).c_str(),
                 number(machine, out[i]).c_str(), number(machine, in[i]).c_str());
   }
@@ -132,36 +146,44 @@ void print_nodes(topology const& machine, std::size_t most) {
   }
 }
 
-/// Prints the capacities of direct links, from the row's rank to the column's.
-void print_matrix(topology const& machine, bool full) {
+/// Prints the best path between each two ranks: its slowest kind of link, and the rate of its
+/// narrowest one.
+void print_paths(topology const& machine, machine_explanation const& found, bool full) {
   auto const ranks = machine.rank_positions();
-  std::map<std::pair<int, int>, rational> direct;
-  for (auto const& l : machine.links) {
-    if (node_at(machine, l.tail).kind == node_kind::switch_node) continue;
-    if (node_at(machine, l.head).kind == node_kind::switch_node) continue;
-    direct[{l.tail, l.head}] += l.capacity;
-  }
-  if (direct.empty()) return;
-  if (!full && ranks.size() > widest_matrix) {
-    std::printf("\nmore than %zu ranks: --full shows the matrix of direct links\n", widest_matrix);
+  if (ranks.size() < 2) return;
+  if (found.paths.empty() || (!full && ranks.size() > widest_matrix)) {
+    std::printf("\nmore than %zu ranks: no matrix of paths%s\n", widest_matrix,
+                found.paths.empty() ? "" : ", --full shows it");
     return;
   }
-  std::size_t widest = 3;
-  for (auto const& [ends, steps] : direct) widest = std::max(widest, number(machine, steps).size());
+  std::map<link_kind, char> letters;
+  std::string legend;
+  auto const cell = [&](std::optional<rank_path> const& path) {
+    if (!path) return std::string(".");
+    constexpr std::string_view letter = "?NXLCPSWM";  // by kind
+    auto const sign = letter[static_cast<std::size_t>(path->slowest)];
+    if (letters.emplace(path->slowest, sign).second) {
+      legend +=
+          (legend.empty() ? "" : ", ") + std::string(1, sign) + " " + proper_name(path->slowest);
+    }
+    return std::string(1, sign) + number(machine, path->capacity);
+  };
+  std::vector<std::vector<std::string>> cells(ranks.size());
+  std::size_t widest = 2;
+  for (std::size_t a = 0; a < ranks.size(); ++a) {
+    for (std::size_t b = 0; b < ranks.size(); ++b) {
+      cells[a].push_back(a == b ? "-" : cell(found.paths[a][b]));
+      widest = std::max(widest, cells[a].back().size());
+    }
+  }
   auto const width = static_cast<int>(widest + 1);
-  std::printf("\ndirect links, from the row's rank to the column's, %s\n\n  %5s ",
-              machine.unit.c_str(), "");
+  std::printf("\nbest path from the row's rank to the column's, %s: %s\n\n  %5s ",
+              detail::printable(machine.unit).c_str(), legend.c_str(), "");
   for (int const column : ranks) std::printf("%*d", width, node_at(machine, column).id);
   std::printf("\n");
-  for (int const row : ranks) {
-    std::printf("  %5d ", node_at(machine, row).id);
-    for (int const column : ranks) {
-      auto const found = direct.find({row, column});
-      std::printf("%*s", width,
-                  row == column           ? "-"
-                  : found == direct.end() ? "."
-                                          : number(machine, found->second).c_str());
-    }
+  for (std::size_t a = 0; a < ranks.size(); ++a) {
+    std::printf("  %5d ", node_at(machine, ranks[a]).id);
+    for (auto const& text : cells[a]) std::printf("%*s", width, text.c_str());
     std::printf("\n");
   }
 }
@@ -199,6 +221,53 @@ void print_ports(topology const& machine, std::size_t most) {
   if (lines > most) std::printf("  ... %zu more, --full shows them\n", lines - most);
 }
 
+nlohmann::json explanation_json(topology const& machine, machine_explanation const& found) {
+  nlohmann::json result{{"blink_topo", 1},
+                        {"machine", nlohmann::json::parse(write_json(machine))},
+                        {"remarks", machine.remarks},
+                        {"sentence", found.sentence},
+                        {"pairs", found.pairs},
+                        {"fastest_kind", to_text(found.fastest)},
+                        {"pairs_without_fastest", found.pairs_without_fastest}};
+  if (found.best) {
+    result["all_reduce"] = {{"rate", found.best->to_double()},
+                            {"is_exact", found.is_best_exact},
+                            {"links", found.links.empty() ? "all" : found.links}};
+  }
+  if (found.ring) result["ring"] = {{"rate", found.ring->to_double()}};
+  auto& shared = result["shared_links"] = nlohmann::json::array();
+  for (auto const& one : found.shared) {
+    shared.push_back({{"ranks", one.ranks},
+                      {"switches", one.switches},
+                      {"kind", to_text(one.kind)},
+                      {"rate", one.rate.to_double()}});
+  }
+  auto const ranks = machine.rank_positions();
+  auto& paths = result["paths"] = nlohmann::json::array();
+  for (std::size_t a = 0; a < found.paths.size(); ++a) {
+    for (std::size_t b = 0; b < found.paths.size(); ++b) {
+      if (auto const& path = found.paths[a][b]) {
+        paths.push_back({{"from", node_at(machine, ranks[a]).id},
+                         {"to", node_at(machine, ranks[b]).id},
+                         {"kind", to_text(path->slowest)},
+                         {"rate", machine.in_units(path->capacity).to_double()}});
+      }
+    }
+  }
+  return result;
+}
+
+std::string converted(topology const& machine, std::string const& format) {
+  if (format == "dot") return write_dot(machine);
+  if (format == "nccl") return write_nccl_xml(machine);
+  return write_json(machine);
+}
+
+bool has_colours() {
+  auto const* const refused = std::getenv("NO_COLOR");
+  return ::isatty(1) != 0 && (refused == nullptr || *refused == '\0');
+}
+
 void run_topo(topo_options const& options) {
   if (options.list) {
     print_list();
@@ -208,19 +277,36 @@ void run_topo(topo_options const& options) {
     throw input_error("topo: MACHINE is missing, expected a machine of blink topo --list");
   }
   auto const machine = read_part(options).machine;
-  if (options.json == "-") {
-    std::fputs(write_json(machine).c_str(), stdout);
+  if (!options.convert.empty()) {
+    for (auto const& remark : machine.remarks) {
+      std::fprintf(stderr, "remark    %s\n", detail::printable(remark).c_str());
+    }
+    auto const text = converted(machine, options.convert);
+    if (options.out.empty() || options.out == "-") {
+      std::fputs(text.c_str(), stdout);
+      return;
+    }
+    detail::write_text(options.out, text);
+    std::printf("machine written to %s\n", options.out.c_str());
+    return;
+  }
+  if (options.json) {
+    std::printf("%s\n", explanation_json(machine, explain(machine)).dump(2).c_str());
     return;
   }
   auto const most = options.full ? machine.nodes.size() + machine.links.size() : longest_table;
+  auto const found = explain(machine);
   print_summary(machine);
-  print_nodes(machine, most);
-  print_matrix(machine, options.full);
-  print_ports(machine, most);
-  if (!options.json.empty()) {
-    detail::write_text(options.json, write_json(machine));
-    std::printf("\nmachine written to %s\n", options.json.c_str());
+  text_picture_options picture;
+  picture.has_colours = has_colours();
+  if (options.full) picture.most_lines = most;
+  std::printf("\n%s", draw_text(machine, picture).c_str());
+  print_paths(machine, found, options.full);
+  if (options.full) {
+    print_nodes(machine, most);
+    print_ports(machine, most);
   }
+  std::printf("\n%s\n", found.sentence.c_str());
   if (!options.svg.empty()) {
     plan bare;  // no trees: the machine alone
     bare.unit = machine.unit;
@@ -238,22 +324,35 @@ void add_topo_command(CLI::App& app) {
   auto options = std::make_shared<topo_options>();
   auto* command = app.add_subcommand(
       "topo",
-      "Show a machine: ranks, switches, links and their capacities. Reduce it to an allocation,\n"
-      "write it as JSON, or draw it. Ranks of the machine may be disconnected.\n"
+      "Show a machine: its switches, links and rates, what limits it, and the best all-reduce.\n"
+      "Reduce it to an allocation, write it in another format, or draw it. Ranks of the machine\n"
+      "may be disconnected.\n"
       "\n"
       "  blink topo --list                          built-in machines\n"
       "  blink topo dgx1v --ranks 0,1,4,5           the machine of a job on four GPUs\n"
       "  blink topo dump.xml --links nvlink         NVLinks of an NCCL topology dump\n"
-      "  blink topo dgx_a100:2 --json machine.json  a file to edit\n");
+      "  blink topo dgx_a100:2 --convert json       a file to edit\n");
   add_machine_options(*command, *options, "to keep");
   command
       ->add_option("--links", options->links,
                    "keep one kind of link (nvlink, xgmi, pcie, ...), all, or auto: the one that\n"
                    "blink plan would use")
       ->capture_default_str();
-  command->add_option("--json,-o", options->json, "write the machine as JSON here; - for stdout");
-  command->add_option("--svg", options->svg, "draw the machine into this file");
-  command->add_flag("--full", options->full, "all rows of all tables, however many");
+  auto* convert = command->add_option(
+      "--convert", options->convert,
+      "write the machine: json, nccl (a topology file of NCCL), dot (Graphviz)");
+  convert->check(CLI::IsMember({"json", "nccl", "dot"}));
+  add_output_option(*command, "--out,-o", options->out, "of --convert: the file; default: stdout")
+      ->needs(convert);
+  add_output_option(*command, "--svg", options->svg, "draw the machine into this file")
+      ->excludes(convert);
+  command->add_flag("--json", options->json, "all that is shown, as JSON")
+      ->excludes(convert)
+      ->excludes(command->get_option("--svg"));
+  command
+      ->add_flag("--full", options->full,
+                 "all rows of all tables, however many; also nodes and ports of switches")
+      ->excludes(convert);
   command->add_flag("--list", options->list, "list the built-in machines and the kinds of files");
   command->callback([options] { run_topo(*options); });
 }

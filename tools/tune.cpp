@@ -193,7 +193,7 @@ void add_tune_command(CLI::App& app) {
                    "calls for each algorithm and size; their lower quartile counts")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  command->add_option("--out,-o", options->out, "write the tables to this file");
+  add_output_option(*command, "--out,-o", options->out, "write the tables to this file");
   command->callback([options] { run_tune(*options); });
 }
 

@@ -48,27 +48,27 @@ ok "picture" "picture written" "$blink" plan dgx1p --svg picture.svg
 ok "svg" "</svg>" cat picture.svg
 for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
   for machine in dgx1v dgx2 ring:5 dgx_h100; do
-    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --out p.json
+    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --out p.json --force
     ok "$collective on $machine is sound" "sound" "$blink" check $machine p.json
   done
 done
 
 for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
-  ok "$collective as MSCCL" "algorithm written" "$blink" plan dgx2 -c $collective --msccl a.xml --instances 4
+  ok "$collective as MSCCL" "algorithm written" "$blink" plan dgx2 -c $collective --msccl a.xml --force --instances 4
   ok "$collective as MSCCL is sound" "rate/bound 100.0 %" "$blink" check a.xml --machine dgx2
-  ok "$collective of the older runtime" "written" "$blink" plan dgx1v -c $collective --msccl b.xml --dialect legacy
+  ok "$collective of the older runtime" "written" "$blink" plan dgx1v -c $collective --msccl b.xml --force --dialect legacy
   ok "$collective of the older runtime is sound" "sound, in place and out of place" "$blink" check b.xml
 done
 for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
-  ok "$collective as MSCCL++" "execution plan written" "$blink" plan dgx_a100:2 -c $collective --mscclpp m.json
-  ok "$collective of RCCL" "written" "$blink" plan dgx_a100:2 -c $collective --msccl a.xml --dialect rccl
+  ok "$collective as MSCCL++" "execution plan written" "$blink" plan dgx_a100:2 -c $collective --mscclpp m.json --force
+  ok "$collective of RCCL" "written" "$blink" plan dgx_a100:2 -c $collective --msccl a.xml --force --dialect rccl
 done
-ok "all_to_all as MSCCL and MSCCL++" "execution plan written" "$blink" plan dgx1v -c all_to_all --msccl a.xml --mscclpp m.json
+ok "all_to_all as MSCCL and MSCCL++" "execution plan written" "$blink" plan dgx1v -c all_to_all --msccl a.xml --force --mscclpp m.json
 ok "all_to_all as MSCCL is sound" "rate/bound 100.0 %" "$blink" check a.xml --machine dgx1v
-refused "no such MSCCL" "step programs have no send_to_next" "$blink" plan dgx1v -c send_to_next --msccl a.xml
+refused "no such MSCCL" "step programs have no send_to_next" "$blink" plan dgx1v -c send_to_next --msccl a.xml --force
 ok "a loop for each tree" '"pipeline"' cat m.json
-refused "no such MSCCL++" "MSCCL++ has no gather" "$blink" plan dgx2 -c gather --mscclpp m.json
-refused "too many instances" "thread blocks: 121, at most 108" "$blink" plan dgx2 -c all_gather --msccl a.xml --instances 8
+refused "no such MSCCL++" "MSCCL++ has no gather" "$blink" plan dgx2 -c gather --mscclpp m.json --force
+refused "too many instances" "thread blocks: 121, at most 108" "$blink" plan dgx2 -c all_gather --msccl a.xml --force --instances 8
 refused "algorithm of other ranks" "8 ranks, the machine" "$blink" check dgx2 b.xml
 sed 's/type="s" srcbuf="i" srcoff="0"/type="s" srcbuf="i" srcoff="999"/' b.xml >c.xml
 refused "broken algorithm" "rank .*, block .*, step .*, chunk 999" "$blink" check c.xml
@@ -131,10 +131,10 @@ machine("before", set())
 machine("after", {3, 4})
 PY
 for kind in broadcast reduce all_gather reduce_scatter all_reduce; do
-  ok "plan $kind before the loss" "written" "$blink" plan before.json -c $kind --out old_part.json
-  ok "repair of $kind at a dead end" "written" "$blink" plan after.json --repair old_part.json --out new_part.json
+  ok "plan $kind before the loss" "written" "$blink" plan before.json -c $kind --out old_part.json --force
+  ok "repair of $kind at a dead end" "written" "$blink" plan after.json --repair old_part.json --out new_part.json --force
   ok "$kind is sound on the machine as given" "sound" "$blink" check after.json new_part.json
-  ok "plan $kind on a part" "written" "$blink" plan after.json --ranks 0-2 -c $kind --out new_part.json
+  ok "plan $kind on a part" "written" "$blink" plan after.json --ranks 0-2 -c $kind --out new_part.json --force
   ok "$kind of a part is sound" "sound" "$blink" check after.json new_part.json
 done
 sed 's/"reduce": *\[/"reduce": [[1, 0, [1, 0]], /' new_part.json >twice.json
@@ -150,7 +150,7 @@ refused "groups of another machine" "carries 25 of a capacity of 20" "$blink" ch
 refused "an empty group" "group 1 is empty" "$blink" plan dgx1v --groups 0-3/
 refused "groups that overlap" "rank 3 is also in group 0" "$blink" plan dgx1v --groups 0-3/3-7
 refused "groups that do not divide" "a number that divides the 8 ranks" "$blink" plan dgx1v --groups of=3
-refused "groups and hints" "--groups and hints contradict" "$blink" plan dgx1v --groups 0-3/4-7 --max-trees 3
+refused "groups and hints" "--groups excludes --max-trees, expected one of them" "$blink" plan dgx1v --groups 0-3/4-7 --max-trees 3
 refused "a barrier of groups" "found barrier, expected a collective that moves data" "$blink" plan dgx1v --groups 0-3/4-7 -c barrier
 ok "a line without an end" "^2000[0-9][0-9]$" sh -c "'$blink' run -n 1 -- head -c 200000 /dev/zero | wc -c"
 ok "no standard output" "status 0" sh -c "('$blink' run -n 2 -- true >&-); echo status \$?"
@@ -169,10 +169,10 @@ refused "no torus" "is no ring or torus of direct links" "$blink" plan dgx1v --p
 refused "no time" "--time: found '0', expected a positive number" "$blink" plan dgx1v --time 0
 refused "no memory" "--memory 0: expected more than 0 bytes" "$blink" plan dgx1v --memory 0
 refused "hints in no time" "the budget was spent before" "$blink" plan dgx1v --max-trees 3 --time 0.000001
-refused "repair and hints" "--repair and hints contradict" "$blink" plan dgx1v --repair old.json --max-trees 9
-refused "repair and sizes" "--repair and --sizes contradict" "$blink" plan dgx1v --repair old.json --sizes 8:1K
-refused "sizes and hints" "--sizes and hints contradict" "$blink" plan dgx1v --sizes 8:1K --max-height 2
-refused "frontier and hints" "--frontier and hints contradict" "$blink" plan dgx1v -c all_gather --frontier 2 --max-height 2
+refused "repair and hints" "--repair excludes --max-trees" "$blink" plan dgx1v --repair old.json --max-trees 9
+refused "repair and sizes" "--repair excludes --sizes" "$blink" plan dgx1v --repair old.json --sizes 8:1K
+refused "sizes and hints" "--max-height excludes --sizes, expected one of them" "$blink" plan dgx1v --sizes 8:1K --max-height 2
+refused "frontier and hints" "--max-height excludes --frontier" "$blink" plan dgx1v -c all_gather --frontier 2 --max-height 2
 refused "repair for a collective" "--collective" "$blink" plan dgx1v --repair old.json -c broadcast
 cat >fan.json <<'END'
 {"name": "fan", "unit": "GB/s",
@@ -191,17 +191,17 @@ refused "sizes that are none" "--sizes x" "$blink" plan dgx1v --sizes x
 
 for machine in dgx1v dgx2 ring:5; do
   for collective in gather scatter; do
-    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --root 1 --out p.json
+    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --root 1 --out p.json --force
     ok "$collective on $machine is sound" "sound" "$blink" check $machine p.json
   done
   for collective in all_to_all send_to_next; do
-    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --out p.json --svg p.svg
+    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --out p.json --force --svg p.svg
     ok "$collective on $machine is sound" "sound" "$blink" check $machine p.json
   done
-  ok "barrier on $machine" "signals only" "$blink" plan $machine -c barrier --out p.json --svg p.svg
+  ok "barrier on $machine" "signals only" "$blink" plan $machine -c barrier --out p.json --force --svg p.svg
   ok "barrier on $machine is sound" "sound" "$blink" check $machine p.json
 done
-ok "permutation" "100.0 %" "$blink" plan ring:4 -c permute --to 2,3,0,1 --out p.json
+ok "permutation" "100.0 %" "$blink" plan ring:4 -c permute --to 2,3,0,1 --out p.json --force
 ok "permutation is sound" "sound" "$blink" check ring:4 p.json
 ok "identity" "all stay" "$blink" plan ring:4 -c permute --to 0,1,2,3
 refused "no permutation" "found destination 1" "$blink" plan ring:4 -c permute --to 1,1,2,3
@@ -245,9 +245,52 @@ printf 'GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X NV4 SYS 0-7\nGPU1 NV4 X SYS 0-7\nGPU
 ok "table of nvidia-smi" "remark  *GPU2 has no NVLink" "$blink" topo smi.log
 ok "table from a pipe" "rate  *64 GB/s" sh -c "'$blink' plan - --link-rate pcie=48 --link-rate socket=32 -c all_gather --ranks 0,2 < smi.log"
 ok "a pipe is read once" "all links give" sh -c "'$blink' plan - --ranks 0,1 < smi.log"
+printf 'GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X NV4 NV4 0-7\nGPU1 NV4 X NV4 0-7\nGPU2 NV4 NV4 X 8-15\n' > whole.log
+ok "bounds of a kind and of all links" "bound .* of nvlink links, rate/bound 100.0 %" "$blink" plan whole.log --out nvlink.json
+ok "plan whose NVLinks are lost" "links  *nvlink links no longer join all ranks, repaired with all links" \
+  "$blink" plan smi.log --repair nvlink.json --out lost.json
+ok "its repair is sound" "sound" "$blink" check smi.log lost.json
+ok "its repair is optimal" "rate/bound 100.0 %" "$blink" plan smi.log --repair nvlink.json
+ok "repair with other links" "machine  *whole, links: pcie only" "$blink" plan whole.log --ranks 0,1 --repair nvlink.json --links pcie
+ok "repair with the links of the plan" "bound .* of nvlink links" "$blink" plan whole.log --repair nvlink.json
+ok "program on a kind of links" "written" "$blink" plan whole.log -c all_gather --msccl whole.xml
+ok "bound of all links" "bound .* of all links" "$blink" check whole.xml --machine whole.log
+ok "bound of a kind of links" "bound .* of nvlink links, rate/bound 100.0 %" "$blink" check whole.xml --machine whole.log
+refused "file that exists" "nvlink.json exists, expected a new file, or --force" "$blink" plan dgx1v --out nvlink.json
+ok "file that exists is as it was" "nvlink" cat nvlink.json
+ok "file that is replaced" "written" "$blink" plan dgx1v -c broadcast --out nvlink.json --force
+ok "file that was replaced" '"broadcast"' cat nvlink.json
+ok "no other file is left" "^0$" sh -c "ls | grep -c part[0-9] || true"
+refused "unwritable file" "cannot be written" "$blink" plan dgx1v --out no_folder/p.json
+ok "plan to a pipe" '"trees"' sh -c "'$blink' plan dgx1v --out /dev/stdout | cat"
+for one in "--out q.json" "--svg q.svg" "--msccl q.xml" --compare --all "--bytes 8"; do
+  refused "table of sizes and $one" "excludes" "$blink" plan dgx1v --sizes 1K $one
+  refused "frontier and $one" "excludes" "$blink" plan dgx1v --frontier 2 $one
+done
+refused "json without sizes" "--sizes" "$blink" plan dgx1v --json t.json
+refused "instances of nothing" "--msccl" "$blink" plan dgx1v --dialect rccl
+refused "simulation of a plan with a root" "excludes" "$blink" simulate dgx1v --plan plan.json --root 3
+for machine in dgx1v_pcie "$data/dgx1v.xml"; do
+  ok "NCCL file of $machine" "written" "$blink" topo $machine --convert nccl --out n.xml --force
+  class=$("$blink" topo $machine | grep class)
+  ok "NCCL file of $machine comes back" "$class" "$blink" topo n.xml
+  ok "JSON of $machine" "written" "$blink" topo n.xml --convert json -o n.json --force
+  ok "JSON of $machine comes back" "$class" "$blink" topo n.json
+done
+ok "machine as a graph" 'n0 -> n3 \[label="50 nvlink", dir=both\]' "$blink" topo dgx1v --convert dot
+refused "NCCL file of several servers" "expected what a topology file of NCCL can state" "$blink" topo dgx_a100:2 --convert nccl
+ok "what matters" "12 of 28 pairs have no NVLink; 2 ranks share each of 4 PCIe links of 12 GB/s; best all-reduce" "$blink" topo dgx1v_pcie
+ok "what matters, as JSON" '"pairs_without_fastest": 12' "$blink" topo dgx1v_pcie --json
+ok "matrix of paths" "6   S6  S6 N25  S6 N25 N50   - N50" "$blink" topo dgx1v_pcie
+printf '{"name": "\\u001b[31mred", "unit": "GB/s", "nodes": [{"id": 0, "kind": "gpu", "label": "a\\u0007"}, {"id": 1, "kind": "gpu"}], "links": [{"src": 0, "dst": 1, "capacity": 1}, {"src": 1, "dst": 0, "capacity": 1}]}' > loud.json
+ok "control characters of a machine" "?.31mred" "$blink" topo loud.json
+ok "no control character is printed" "^0$" sh -c "'$blink' topo loud.json --full | grep -c '[[:cntrl:]]' || true"
+ok "nor by a plan" "^0$" sh -c "'$blink' plan loud.json | grep -c '[[:cntrl:]]' || true"
+ok "NCCL's figures" "best all-reduce 68.5714" "$blink" topo "$data/dgx1v.xml" --as-nccl
+refused "NCCL's figures of a name" "expected a topology of NCCL or RCCL" "$blink" topo dgx1v --as-nccl
 ok "rates of the table" "remark  *socket counts as 16 GB/s" "$blink" plan smi.log
 refused "rates that the machine states" "states its own rates of pcie" "$blink" plan dgx1v --link-rate pcie=48
-refused "rate without a number" "expected nvlink=, pcie= or socket=" "$blink" plan smi.log --link-rate pcie
+refused "rate without a number" "expected nvlink=, .* or socket=" "$blink" plan smi.log --link-rate pcie
 sed 's/<gpu /<gpu colour="red" /' "$data/dgx1v.xml" > coloured.xml
 ok "unknown attribute" "remark  *line .*unknown attribute 'colour'" "$blink" topo coloured.xml
 refused "unknown attribute, strictly" "unknown attribute 'colour'" "$blink" topo coloured.xml --strict

@@ -22,7 +22,6 @@ namespace read_nccl_xml_test { namespace {
 
 using blink::input_error;
 using blink::link_kind;
-using blink::nccl_link_rate;
 using blink::nccl_xml_options;
 using blink::node_kind;
 using blink::rational;
@@ -86,11 +85,11 @@ std::string error_of(std::string const& text, nccl_xml_options const& options = 
 }
 
 TEST(read_nccl_xml, dgx1v_has_the_links_of_the_matrix) {
-  for (auto const rate : {nccl_link_rate::line_rate, nccl_link_rate::effective}) {
+  for (bool const as_nccl : {false, true}) {
     nccl_xml_options options;
-    options.rate = rate;
+    options.reading.as_nccl = as_nccl;
     auto const machine = read_nccl_xml_file(dgx1v_path, options);
-    auto const matrix = blink::test::dgx1v_matrix(rate == nccl_link_rate::line_rate ? 25 : 20);
+    auto const matrix = blink::test::dgx1v_matrix(as_nccl ? 20 : 25);
     ASSERT_EQ(machine.rank_positions(), (std::vector{0, 1, 2, 3, 4, 5, 6, 7}));
     for (int i = 0; i < 8; ++i) {
       auto const& node = machine.nodes[static_cast<std::size_t>(i)];
@@ -152,12 +151,12 @@ TEST(read_nccl_xml, ranks_order_the_gpus_and_dev_where_there_are_none) {
 TEST(read_nccl_xml, switch_links_add_up_at_one_switch) {
   std::string const four = "<nvlink target=\"0000:c1:00.0\" count=\"4\" tclass=\"0x068000\"/>";
   std::string const hidden = "<nvlink target=\"fffffff:ffff:ff\" count=\"5\"/>";
-  auto const machine = read_nccl_xml(two_gpus(four + hidden, four), "machine.xml");
+  auto const machine = read_nccl_xml(two_gpus(four + hidden, hidden + four), "machine.xml");
   int const switch_node = position_of(machine, "nvswitch");
   EXPECT_EQ(machine.nodes[static_cast<std::size_t>(switch_node)].kind, node_kind::switch_node);
   EXPECT_EQ(between(machine, 0, switch_node), rational(225));
   EXPECT_EQ(between(machine, switch_node, 0), rational(225));
-  EXPECT_EQ(between(machine, switch_node, 1), rational(100));
+  EXPECT_EQ(between(machine, switch_node, 1), rational(225));
   EXPECT_EQ(between(machine, 0, 1), rational(0));
 }
 
@@ -185,7 +184,7 @@ TEST(read_nccl_xml, xgmi_rates_follow_the_chip) {
     auto const text = two_gpus(forth, back, "sm=\"104\" gcn=\"" + gcn + "\"");
     EXPECT_EQ(between(read_nccl_xml(text, "machine.xml"), 0, 1), rate.first * 4) << gcn;
     nccl_xml_options options;
-    options.rate = nccl_link_rate::effective;
+    options.reading.as_nccl = true;
     EXPECT_EQ(between(read_nccl_xml(text, "machine.xml", options), 0, 1), rate.second * 4) << gcn;
   }
 }
@@ -203,7 +202,7 @@ TEST(read_nccl_xml, nvlink_rates_follow_the_compute_capability) {
     auto const text = two_gpus(to_second, to_first, "sm=\"" + sm + "\"");
     EXPECT_EQ(between(read_nccl_xml(text, "machine.xml"), 1, 0), rate.first * 2) << sm;
     nccl_xml_options options;
-    options.rate = nccl_link_rate::effective;
+    options.reading.as_nccl = true;
     EXPECT_EQ(between(read_nccl_xml(text, "machine.xml", options), 1, 0), rate.second * 2) << sm;
   }
 }
@@ -355,8 +354,8 @@ TEST(read_nccl_xml, malformed_input_names_line_element_and_expectation) {
        "version='3', expected an integer from 1 to 2"},
       {replaced(good, "<cpu", "text <cpu"), "machine.xml:1: <system>: text between tags"},
       {replaced(good, "<cpu", "<spu/><cpu"), "machine.xml:2: <spu>: unknown element"},
-      {replaced(good, "dev=\"0\"", "dev=\"0\" mlopart=\"1\""),
-       "machine.xml:4: <gpu>: unknown attribute 'mlopart'"},
+      {replaced(good, "dev=\"0\"", "dev=\"0\" colour=\"1\""),
+       "machine.xml:4: <gpu>: unknown attribute 'colour'"},
       {replaced(good, "dev=\"0\"", "dev=\"0\" dev=\"0\""),
        "machine.xml:4: <gpu>: attribute 'dev' appears twice, expected once"},
       {replaced(good, "numaid=\"0\"", ""), "machine.xml:2: <cpu>: attribute numaid is missing"},
@@ -369,8 +368,9 @@ TEST(read_nccl_xml, malformed_input_names_line_element_and_expectation) {
        "machine.xml:5: <pci>: busid='00000000:01:00.0' appears twice"},
       {replaced(good, "class=\"0x030200\"", "class=\"0x060400\""), "class '0x060400' with a <gpu>"},
       {replaced(good, "link_width=\"16\"", "link_width=\"-1\""),
-       "link_width='-1', expected an integer from 0 to 32"},
-      {replaced(good, "link_width=\"16\"", "link_width=\"63\""), "link_width='63', expected"},
+       "link_width='-1', expected an integer from 0 to 255"},
+      {replaced(good, "link_width=\"16\"", "link_width=\"63\""),
+       "link_width='63' stands for an unknown width"},
       {replaced(good, "link_width=\"16\"", "link_width=\"7\""), "link_width='7', expected 1, 2, 4"},
       {replaced(good, "link_width=\"16\"", "link_width=\"x16\""), "link_width='x16', expected"},
       {replaced(good, "rank=\"1\"", "rank=\"0\""), "machine.xml:6: <gpu>: rank='0' appears twice"},
@@ -401,11 +401,12 @@ TEST(read_nccl_xml, malformed_input_names_line_element_and_expectation) {
       {replaced(good, "target=\"0000:02:00.0\"", "target=\"nowhere\""),
        "target='nowhere', expected a bus id such as"},
       {replaced(good, " target=\"0000:02:00.0\"", ""), "attribute target is missing"},
-      {two_gpus("<xgmi target=\"0000:02:00.0\" count=\"1\" tclass=\"0x038000\"/>", ""),
+      {two_gpus("<xgmi target=\"0000:02:00.0\" count=\"1\" tclass=\"0x038000\"/>",
+                "<xgmi target=\"0000:01:00.0\" count=\"1\" tclass=\"0x038000\"/>"),
        "attribute gcn is missing"},
-      {two_gpus("<xgmi target=\"0000:02:00.0\" count=\"1\" tclass=\"0x038000\"/>", "",
-                "gcn=\"gfx1\""),
-       "gcn='gfx1' with XGMI"},
+      {two_gpus("<xgmi target=\"0000:02:00.0\" count=\"1\" tclass=\"0x038000\"/>",
+                "<xgmi target=\"0000:01:00.0\" count=\"1\" tclass=\"0x038000\"/>", "gcn=\"gfx1\""),
+       "gcn='gfx1' has no known rate of an XGMI link, which counts as 153/2 GB/s"},
       {two_gpus("<c2c bw=\"0\" count=\"1\"/>", ""), "<c2c>: bw='0', expected"},
       {two_gpus("<c2c bw=\"10\"/>", ""), "<c2c>: attribute count is missing"},
       {replaced(good, "</cpu>", "<nic><net dev=\"0\" speed=\"200000000\"/></nic></cpu>"),
@@ -413,8 +414,6 @@ TEST(read_nccl_xml, malformed_input_names_line_element_and_expectation) {
       {replaced(good, "</cpu>", "<nic><net dev=\"0\" latency=\"-1\"/></nic></cpu>"),
        "<net>: latency='-1', expected microseconds"},
       {replaced(good, "</cpu>", "</cpu><cpu numaid=\"0\"/>"), "<cpu>: numaid='0' appears twice"},
-      {replaced(good, "</gpu></pci>", "</gpu><gpu dev=\"5\" rank=\"5\"/></pci>"),
-       "second <gpu> of one <pci>"},
       {replaced(good, "</gpu></pci>", "</gpu><pci busid=\"0:9:0.0\"/></pci>"), "and further <pci>"},
   };
   nccl_xml_options strict;
@@ -508,6 +507,168 @@ TEST(read_nccl_xml, generations_of_gpus_and_processors_set_limits_and_rates) {
   EXPECT_NE(bare.remarks[0].find("no known rate between processors, which counts as 16 GB/s"),
             std::string::npos)
       << bare.remarks[0];
+}
+
+// A GPU at a bus id, which lists `links`.
+std::string gpu_at(std::string const& bus, int rank, std::string const& kind,
+                   std::string const& links) {
+  return "<pci busid=\"" + bus + "\" class=\"0x030200\" link_speed=\"16 GT/s\">\n<gpu dev=\"" +
+         std::to_string(rank) + "\" rank=\"" + std::to_string(rank) + "\" " + kind + ">" + links +
+         "</gpu></pci>\n";
+}
+std::string host_of(std::string const& hash, std::string const& gpus) {
+  return "<cpu host_hash=\"" + hash + "\" numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">\n" +
+         gpus + "</cpu>\n";
+}
+std::string to_switch(std::string const& bus, int count) {
+  return "<nvlink target=\"" + bus + "\" count=\"" + std::to_string(count) +
+         "\" tclass=\"0x068000\"/>";
+}
+
+TEST(read_nccl_xml, partitions_of_a_card_share_its_links) {
+  std::string gpus;
+  for (int card = 0; card < 2; ++card) {
+    auto const other = card == 0 ? "0000:06:00.0" : "0000:05:00.0";
+    for (int part = 0; part < 2; ++part) {
+      gpus +=
+          gpu_at("0000:0" + std::to_string(5 + card) + ":00." + std::to_string(part),
+                 2 * card + part, "gcn=\"gfx942\"",
+                 "<xgmi target=\"" + std::string(other) + "\" count=\"1\" tclass=\"0x120000\"/>");
+    }
+  }
+  auto const machine =
+      read_nccl_xml("<system version=\"2\">\n" + host_of("0x1", gpus) + "</system>", "machine.xml");
+  ASSERT_EQ(machine.rank_positions().size(), 4U);
+  int const first = position_of(machine, "card 0000:05:00");
+  int const second = position_of(machine, "card 0000:06:00");
+  int const processor = position_of(machine, "numa0");
+  EXPECT_EQ(between(machine, first, second), 64);
+  EXPECT_EQ(between(machine, second, first), 64);
+  EXPECT_EQ(between(machine, first, processor), 24);
+  for (int part = 0; part < 2; ++part) {
+    EXPECT_EQ(between(machine, part, first), 5000);
+    EXPECT_EQ(between(machine, 2 + part, second), 5000);
+    EXPECT_EQ(between(machine, part, processor), 0);
+  }
+  ASSERT_EQ(machine.remarks.size(), 2U);
+  EXPECT_EQ(machine.remarks[0],
+            "gpu0, gpu1 are partitions of one card (0000:05:00), whose links they share");
+}
+
+TEST(read_nccl_xml, two_gpus_of_one_device_are_partitions_as_well) {
+  auto const text = replaced(
+      two_gpus(to_second, to_first, "sm=\"80\" mlopart=\"0\""), "</gpu></pci>",
+      "</gpu><gpu dev=\"5\" rank=\"5\" sm=\"80\" mlopart=\"1\">" + to_second + "</gpu></pci>");
+  auto const machine = read_nccl_xml(text, "machine.xml");
+  ASSERT_EQ(machine.rank_positions().size(), 3U);
+  int const card = position_of(machine, "card 0000:01:00");
+  EXPECT_EQ(between(machine, card, 1), 50);
+  EXPECT_EQ(between(machine, 1, card), 50);
+  EXPECT_EQ(between(machine, 0, card), 5000);
+  EXPECT_EQ(between(machine, 2, card), 5000);
+}
+
+TEST(read_nccl_xml, switches_of_two_hosts_are_two) {
+  auto const both = [](std::string const& bus) {
+    std::string hosts;
+    for (int host = 0; host < 2; ++host) {
+      hosts += host_of(host == 0 ? "0xa" : "0xb",
+                       gpu_at("0000:01:00.0", 2 * host, "sm=\"90\"", to_switch(bus, 18)) +
+                           gpu_at("0000:02:00.0", 2 * host + 1, "sm=\"90\"", to_switch(bus, 18)));
+    }
+    return read_nccl_xml("<system version=\"1\">\n" + hosts + "</system>", "machine.xml");
+  };
+  auto const apart = both("0000:f3:00.0");
+  std::vector<int> servers;
+  for (auto const& node : apart.nodes) {
+    if (node.label == "nvswitch") servers.push_back(node.server);
+  }
+  EXPECT_EQ(servers, (std::vector<int>{0, 1}));
+  EXPECT_TRUE(apart.remarks.empty());
+
+  auto const joined = both("fffffff:ffff:ff");
+  servers.clear();
+  for (auto const& node : joined.nodes) {
+    if (node.label == "nvswitch") servers.push_back(node.server);
+  }
+  EXPECT_EQ(servers, std::vector<int>{-1});
+  EXPECT_EQ(joined.remarks, std::vector<std::string>{
+                                "NVSwitches that no host sees count as one fabric of 2 hosts"});
+}
+
+TEST(read_nccl_xml, switches_stay_apart_where_a_gpu_has_lost_links) {
+  auto const of = [](int lost) {
+    auto const both = to_switch("0000:f3:00.0", 6) + to_switch("0000:f4:00.0", 6);
+    auto const fewer = lost == 6
+                           ? to_switch("0000:f4:00.0", 6)
+                           : to_switch("0000:f3:00.0", 6 - lost) + to_switch("0000:f4:00.0", 6);
+    return read_nccl_xml(two_gpus(lost == 0 ? both : fewer, both), "machine.xml");
+  };
+  auto const whole = of(0);
+  EXPECT_EQ(between(whole, 0, position_of(whole, "nvswitch")), 300);
+  for (int const lost : {2, 6}) {
+    auto const machine = of(lost);
+    auto const intact = position_of(machine, lost == 6 ? "nvswitch0" : "nvswitch1");
+    auto const other = position_of(machine, lost == 6 ? "nvswitch1" : "nvswitch0");
+    EXPECT_EQ(between(machine, 0, intact), 150);
+    EXPECT_EQ(between(machine, 1, intact), 150);
+    EXPECT_EQ(between(machine, 0, other), 150 - 25 * lost);
+    EXPECT_EQ(between(machine, 1, other), 150);
+  }
+}
+
+// What NCCL makes of a file where it is less than the file states.
+TEST(read_nccl_xml, as_nccl_reads_it) {
+  nccl_xml_options as_nccl;
+  as_nccl.reading.as_nccl = true;
+  auto const bare = replaced(two_gpus(to_second, to_first), "16 GT/s", "32.0 GT/s");
+  EXPECT_EQ(between(read_nccl_xml(bare, "a.xml"), 0, 2), 48);
+  EXPECT_EQ(between(read_nccl_xml(bare, "a.xml", as_nccl), 0, 2), 12);
+  auto const full = replaced(bare, "32.0 GT/s", "32.0 GT/s PCIe");
+  EXPECT_EQ(between(read_nccl_xml(full, "a.xml", as_nccl), 0, 2), 48);
+
+  std::string hosts;
+  for (char const* const hash : {"0xa", "0xb"}) {
+    hosts += host_of(
+        hash, gpu_at("0000:01:00.0", hash[2] - 'a', "sm=\"90\"", to_switch("0000:f3:00.0", 18)));
+  }
+  auto const two = "<system version=\"1\">\n" + hosts + "</system>";
+  auto const joined = read_nccl_xml(two, "a.xml", as_nccl);
+  auto const fabric = position_of(joined, "nvswitch");
+  EXPECT_EQ(between(joined, 0, fabric), rational(206 * 18, 10));
+  EXPECT_EQ(between(joined, fabric, 1), rational(206 * 18, 10));
+
+  auto const functions = replaced(
+      two_gpus(to_second, to_first), "</cpu>",
+      "<pci busid=\"0000:09:00.0\" link_speed=\"16 GT/s\" link_width=\"16\"><nic><net dev=\"0\"/>"
+      "</nic></pci><pci busid=\"0000:09:00.1\" link_speed=\"16 GT/s\" link_width=\"16\"><nic>"
+      "<net dev=\"1\"/></nic></pci></cpu>");
+  auto const of = [&](topology const& machine) {
+    return between(machine, position_of(machine, "pci 0000:09:00.1"),
+                   position_of(machine, "numa0"));
+  };
+  EXPECT_EQ(of(read_nccl_xml(functions, "a.xml")), 0);
+  EXPECT_EQ(of(read_nccl_xml(functions, "a.xml", as_nccl)), 24);
+}
+
+TEST(read_nccl_xml, unknown_widths_and_chips_are_assumed) {
+  for (char const* const width : {"63", "255"}) {
+    auto const machine = read_nccl_xml(replaced(two_gpus(to_second, to_first), "link_width=\"8\"",
+                                                "link_width=\"" + std::string(width) + "\""),
+                                       "machine.xml");
+    EXPECT_EQ(between(machine, 1, 2), 24);
+    ASSERT_EQ(machine.remarks.size(), 1U);
+  }
+  auto const link = [](char const* bus) {
+    return "<xgmi target=\"" + std::string(bus) + "\" count=\"2\" tclass=\"0x120000\"/>";
+  };
+  auto const text = two_gpus(link("0000:02:00.0"), link("0000:01:00.0"), "gcn=\"gfx1250\"");
+  EXPECT_EQ(between(read_nccl_xml(text, "machine.xml"), 0, 1), 153);
+  nccl_xml_options given;
+  given.reading.rates[link_kind::xgmi] = 76;
+  auto const machine = read_nccl_xml(text, "machine.xml", given);
+  EXPECT_EQ(between(machine, 0, 1), 152);
+  EXPECT_TRUE(machine.remarks.empty());
 }
 
 TEST(read_nccl_xml, xgmi_to_a_gpu_that_was_not_visible_is_a_remark) {

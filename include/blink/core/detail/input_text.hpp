@@ -5,14 +5,19 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace blink { inline namespace BLINK_ABI {
 
@@ -32,13 +37,41 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   throw input_error(file + ":" + std::to_string(line) + ": " + what);
 }
 
-/// Input text for an error message: quoted, on one line, at most `longest` characters.
-inline std::string in_quotes(std::string_view text, std::size_t longest = 40) {
-  std::string result = "'";
-  for (char const c : text.substr(0, longest)) {
-    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+/// The number of bytes of the UTF-8 character at the beginning of a text; 0 for other bytes, and
+/// for control characters, which a terminal obeys.
+inline std::size_t printable_bytes(std::string_view text) {
+  auto const at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (at(0) < 0x80) return at(0) >= 0x20 && at(0) != 0x7f ? 1 : 0;
+  std::size_t const count = at(0) >= 0xf0 ? 4 : at(0) >= 0xe0 ? 3 : 2;
+  if (at(0) < 0xc2 || at(0) > 0xf4 || text.size() < count) return 0;
+  for (std::size_t i = 1; i < count; ++i) {
+    if (at(i) >> 6 != 2) return 0;
   }
-  return result + (text.size() > longest ? "...'" : "'");
+  bool const is_control = count == 2 && at(0) == 0xc2 && at(1) < 0xa0;
+  return is_control ? 0 : count;
+}
+
+/// Foreign text as it may be shown in a terminal: each control character and each byte that is no
+/// UTF-8 becomes a question mark.
+///
+/// kept: control characters that stay
+inline std::string printable(std::string_view text, std::string_view kept = {}) {
+  std::string result;
+  while (!text.empty()) {
+    auto const bytes = printable_bytes(text);
+    if (bytes == 0) {
+      result += kept.find(text[0]) == std::string_view::npos ? '?' : text[0];
+    } else {
+      result += text.substr(0, bytes);
+    }
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  return result;
+}
+
+/// Input text for an error message: quoted, on one line, at most `longest` bytes.
+inline std::string in_quotes(std::string_view text, std::size_t longest = 40) {
+  return "'" + printable(text.substr(0, longest)) + (text.size() > longest ? "...'" : "'");
 }
 
 /// Reads a number in decimal notation ("12.5", "1e3") as an exact fraction with at most
@@ -117,12 +150,32 @@ inline std::optional<std::int64_t> common_steps(std::int64_t a, std::int64_t b, 
   return text;
 }
 
-/// Writes a file.
+/// Writes a file: beside its place first, then renamed, so that none is ever half written. What is
+/// no regular file, such as a pipe, is written directly.
+///
 /// Throws: input_error if it cannot be written.
 inline void write_text(std::string const& path, std::string_view text) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << text << std::flush;
-  if (!stream) throw input_error(path + ": cannot be written, expected a writable file");
+  std::error_code fault;
+  auto const there = std::filesystem::status(path, fault).type();
+  // /dev/stdout may be a file, which others write as well.
+  bool const is_file =
+      !path.starts_with("/dev/") && (there == std::filesystem::file_type::regular ||
+                                     there == std::filesystem::file_type::not_found);
+  // A link stays one.
+  auto const target = is_file && there == std::filesystem::file_type::regular
+                          ? std::filesystem::canonical(path, fault).string()
+                          : path;
+  auto const beside = is_file ? target + ".part" + std::to_string(::getpid()) : path;
+  auto const give_up = [&] {
+    if (is_file) std::filesystem::remove(beside, fault);
+    throw input_error(path + ": cannot be written, expected a writable file");
+  };
+  {
+    std::ofstream stream(beside, std::ios::binary);
+    stream << text << std::flush;
+    if (!stream) give_up();
+  }
+  if (is_file && std::rename(beside.c_str(), target.c_str()) != 0) give_up();
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

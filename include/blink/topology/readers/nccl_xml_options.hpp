@@ -9,16 +9,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The rate of one NVLink or XGMI link.
-enum class nccl_link_rate : std::uint8_t {
-  line_rate,  ///< the data sheet's: 25 GB/s for a link of a V100
-  effective,  ///< NCCL's and RCCL's constants, the rate of their kernels: 20 GB/s there
-};
-
 /// Choices for reading NCCL's system XML, and limits above which a number is a mistake.
 struct nccl_xml_options {
-  nccl_link_rate rate = nccl_link_rate::line_rate;
-  /// `rates`: only socket, for processors that NCCL does not know
+  /// `rates`: only socket and xgmi, for processors and GPUs that NCCL does not know
   reading_options reading{};
   bool with_networks = true;                      ///< false: `<nic>` and `<net>` are skipped
   std::int64_t largest_link_count = 36;           ///< NVLinks or XGMI links of one GPU

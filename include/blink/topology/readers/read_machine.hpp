@@ -38,6 +38,7 @@ struct machine_format {
   bool (*accepts)(std::string_view beginning);  ///< gets the text after its leading white space
   /// throws input_error
   topology (*read)(std::string_view text, std::string const& file, reading_options const& options);
+  bool can_be_as_nccl = false;  ///< heeds `reading_options::as_nccl`
 };
 
 /// The formats that `read_machine` reads, in the order in which they are tried. A new reader is one
@@ -52,13 +53,20 @@ inline constexpr std::array<machine_format, 3> machine_formats{{
     {"an NCCL or RCCL topology in XML",
      [](std::string_view beginning) { return beginning.starts_with('<'); },
      [](std::string_view text, std::string const& file, reading_options const& options) {
-       expect_no_rate_but(options.rates, {link_kind::socket}, file);
+       expect_no_rate_but(options.rates, {link_kind::socket, link_kind::xgmi}, file);
        nccl_xml_options xml_options;
        xml_options.reading = options;
        return read_nccl_xml(text, file, xml_options);
-     }},
+     },
+     true},
     {"the table of nvidia-smi topo -m", is_smi_matrix, read_smi_matrix},
 }};
+
+/// Throws: input_error for a machine that NCCL does not describe.
+[[noreturn]] inline void fail_as_nccl(std::string const& machine) {
+  throw input_error(machine +
+                    ": NCCL has no figures of its own for it, expected a topology of NCCL or RCCL");
+}
 
 /// Reads a file of one of `formats`: `machine_formats`, or the table of a program.
 ///
@@ -81,7 +89,9 @@ template <std::size_t Count>
   auto const first = beginning.find_first_not_of(" \t\r\n");
   beginning.remove_prefix(std::min(first, beginning.size()));
   for (auto const& format : formats) {
-    if (format.accepts(beginning)) return format.read(text, path, options);
+    if (!format.accepts(beginning)) continue;
+    if (options.as_nccl && !format.can_be_as_nccl) fail_as_nccl(path);
+    return format.read(text, path, options);
   }
   throw input_error(path + ": " +
                     (beginning.empty()
@@ -187,6 +197,7 @@ inline topology read_machine(std::string const& name_or_path, reading_options co
   }
   if (auto machine = detail::named_machine(asked)) {
     expect_no_rate_but(options.rates, {}, name_or_path);
+    if (options.as_nccl) fail_as_nccl(name_or_path);
     return *std::move(machine);
   }
   if (asked == "-") return read_machine_file("/dev/stdin", machine_formats, options);

@@ -18,13 +18,18 @@ namespace blink { inline namespace BLINK_ABI {
 /// Rates of links that a description does not state, in GB/s of one direction. Of a kind that is
 /// not here a reader assumes its own rate, and says so in `topology::remarks`.
 ///
-/// nvlink: of one NVLink. pcie: of the link of one device. socket: between two processors.
+/// nvlink, xgmi, xelink: of one such link. pcie: of the link of one device. socket: between two
+/// processors.
 using assumed_rates = std::map<link_kind, rational>;
 
 /// Choices for reading a description of a machine.
 struct reading_options {
   assumed_rates rates{};
   bool is_strict = false;  ///< refuse what would be a remark about the input
+  /// NCCL's and RCCL's own figures, where they differ from what the file states: the rates of their
+  /// kernels (20 GB/s for an NVLink of a V100), "32.0 GT/s" as 8, a slot for each function of an
+  /// adapter, one NVSwitch for all hosts
+  bool as_nccl = false;
 };
 
 /// Reads "nvlink=50" into `rates`.
@@ -35,13 +40,15 @@ inline void read_assumed_rate(std::string_view text, assumed_rates& rates) {
   auto const mark = text.find('=');
   auto const fail = [&] {
     throw input_error("link rate " + detail::in_quotes(text) +
-                      ", expected nvlink=, pcie= or socket= and GB/s from 0.001 to 100000");
+                      ", expected nvlink=, xgmi=, xelink=, pcie= or socket= and GB/s from 0.001 to "
+                      "100000");
   };
   if (mark == std::string_view::npos) fail();
   constexpr int decimals = 3;
   auto const rate = detail::read_decimal(text.substr(mark + 1), decimals);
   if (!rate || *rate < rational(1, 1000) || *rate > rational(100'000)) fail();
-  for (auto const kind : {link_kind::nvlink, link_kind::pcie, link_kind::socket}) {
+  for (auto const kind : {link_kind::nvlink, link_kind::xgmi, link_kind::xelink, link_kind::pcie,
+                          link_kind::socket}) {
     if (text.substr(0, mark) == to_text(kind)) {
       rates[kind] = *rate;
       return;

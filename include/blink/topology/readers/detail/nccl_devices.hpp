@@ -41,7 +41,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// One node of the tree from processors over PCI devices to GPUs and network ports.
 struct nccl_device {
-  enum class type : std::uint8_t { processor, bridge, gpu, adapter, network };
+  enum class type : std::uint8_t { processor, bridge, card, gpu, adapter, network };
   type is = type::bridge;
   int parent = -1;  ///< position in `nccl_devices::all`; -1 for processors
   int host = 0;
@@ -64,6 +64,7 @@ struct nccl_devices {
   std::vector<int> gpus{};                                ///< positions, in order of rank
   int host_count = 0;
   xml_remarks remarks;
+  std::vector<std::string> notes{};  ///< remarks about the machine, not about the text
 };
 
 /// Reads `<system>` and lists its devices with their parents.
@@ -79,6 +80,7 @@ class nccl_device_reader {
     if (found_.gpus.empty()) fail_without_gpu(system);
     for (auto const& element : unknown_) found_.remarks.add(element, "unknown element");
     sort_gpus();
+    find_partitions();
     for (std::size_t i = found_.all.size(); i-- > 0;) {  // children before parents
       auto const& here = found_.all[i];
       if (here.is_used && here.parent >= 0) device(here.parent).is_used = true;
@@ -166,7 +168,7 @@ class nccl_device_reader {
                      .host = host,
                      .label = "pci " + std::string(pci.text("busid")),
                      .element = pci};
-    what.rate = pcie_rate(lanes(pci), pci.text("link_speed"));
+    what.rate = pcie_rate(lanes(pci), pci.text("link_speed"), options_.reading.as_nccl);
     set_chip(what);
     int const here = add(std::move(what));
     if (!found_.by_bus.insert({{host, *bus}, here}).second) {
@@ -180,10 +182,8 @@ class nccl_device_reader {
       if (child.name() == "gpu") {
         if (!may_be_gpu)
           pci.fail("class " + in_quotes(pci_class) + " with a <gpu>, expected 0x03…");
-        if (device(here).is == type::gpu) {
-          child.fail("second <gpu> of one <pci>: parts of one GPU are not supported");
-        }
-        read_gpu(child, here, depth + 1);
+        // A second <gpu> is another part of the same card.
+        read_gpu(child, device(here).is == type::gpu ? add(device(here)) : here, depth + 1);
       } else if (child.name() == "nic") {
         if (!may_be_nic)
           pci.fail("class " + in_quotes(pci_class) + " with a <nic>, expected 0x02…");
@@ -204,7 +204,7 @@ class nccl_device_reader {
   }
 
   void read_gpu(xml_element const& gpu, int here, int depth) {
-    enter(gpu, depth, {"dev", "sm", "gcn", "arch", "rank", "gdr", "keep"});
+    enter(gpu, depth, {"dev", "sm", "gcn", "arch", "rank", "gdr", "mlopart", "keep"});
     device(here).is = type::gpu;
     device(here).is_used = true;
     device(here).element = gpu;
@@ -243,11 +243,16 @@ class nccl_device_reader {
     });
   }
 
-  static std::int64_t lanes(xml_element const& pci) {
+  [[nodiscard]] std::int64_t lanes(xml_element const& pci) {
     constexpr std::int64_t unknown = 16;
     if (pci.text("link_width").empty()) return unknown;
     constexpr std::array<std::int64_t, 8> widths{0, 1, 2, 4, 8, 12, 16, 32};
-    auto const width = *pci.integer("link_width", 0, 32);
+    auto const width = *pci.integer("link_width", 0, 255);
+    if (width == 63 || width == 255) {  // what Linux and drivers write for a width they do not know
+      found_.remarks.add(pci, "link_width=" + in_quotes(pci.text("link_width")) +
+                                  " stands for an unknown width, which counts as 16");
+      return unknown;
+    }
     if (std::find(widths.begin(), widths.end(), width) == widths.end()) {
       pci.fail("link_width=" + in_quotes(pci.text("link_width")) +
                ", expected 1, 2, 4, 8, 12, 16, 32, or 0 for unknown");
@@ -293,6 +298,34 @@ class nccl_device_reader {
                      : std::pair(device(a).host, device(a).order) <
                            std::pair(device(b).host, device(b).order);
     });
+  }
+
+  /// Puts the GPUs that are parts of one card under a switch, which has the card's links. They are
+  /// functions of one PCI slot, or one <pci> holds them.
+  void find_partitions() {
+    std::map<std::pair<int, std::string_view>, std::vector<int>> slots;
+    for (int const gpu : found_.gpus) {
+      auto const bus = xml_element(device(gpu).element.from(), device(gpu).element.node().parent())
+                           .text("busid");
+      slots[{device(gpu).host, bus.substr(0, bus.rfind('.'))}].push_back(gpu);
+    }
+    for (auto const& [slot, gpus] : slots) {
+      if (gpus.size() < 2) continue;
+      auto above = device(gpus.front());
+      above.is = type::card;
+      above.label = "card " + std::string(slot.second);
+      std::string names;
+      int const card = add(std::move(above));
+      for (int const gpu : gpus) {
+        auto& here = device(gpu);
+        here.parent = card;
+        here.rate = unlimited_rate;
+        here.kind = here.element.has("gcn") ? link_kind::xgmi : link_kind::nvlink;
+        names += (names.empty() ? "" : ", ") + std::string("gpu") + std::string(here.dev);
+      }
+      found_.notes.push_back(names + " are partitions of one card (" + std::string(slot.second) +
+                             "), whose links they share");
+    }
   }
 
   [[noreturn]] void fail_without_gpu(xml_element const& system) const {

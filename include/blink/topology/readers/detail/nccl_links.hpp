@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,11 +40,17 @@ class nccl_link_builder {
         add_device(static_cast<int>(i), node_kind::switch_node);
       }
     }
-    for (int const gpu : devices_.gpus) link_gpu(gpu);
+    for (int const gpu : devices_.gpus) collect_links(gpu);
     refuse_one_sided_links();
+    compare_planes();
+    std::set<int> done;
+    for (int const gpu : devices_.gpus) {
+      if (done.insert(owner_of(gpu)).second) add_links(owner_of(gpu), gpu);
+    }
     link_tree();
     link_processors();
     for (auto const& remark : remarks_.texts()) machine_.remark(remark);
+    for (auto const& note : devices_.notes) machine_.remark(note);
     return machine_.build(devices_.all.front().element.from().file, options_.largest_step_count);
   }
 
@@ -66,18 +73,20 @@ class nccl_link_builder {
                      : what.label;
     position_[static_cast<std::size_t>(at)] = machine_.add_node(kind, std::move(label), what.host);
   }
-  /// Adds NVLinks, XGMI links and C2C of one GPU. Parallel links become one with the sum of their
-  /// rates.
-  void link_gpu(int gpu) {
-    std::map<int, std::int64_t> to_node;  // number of links by switch or processor
-    std::int64_t sum = 0;
+  /// Collects the links of one GPU. Those of a partition are its card's: each partition lists them
+  /// or leaves them to another, so the largest list counts.
+  void collect_links(int gpu) {
+    int const owner = owner_of(gpu);
+    std::map<int, link_count> direct;              // by GPU or card
+    std::map<std::uint64_t, std::int64_t> planes;  // by bus id of the switch
+    std::int64_t sum = 0, to_processor = 0;
+    rational c2c = 0;
     for (auto const child : device(gpu).element.node().children()) {
       xml_element const element(device(gpu).element.from(), child);
       if (element.name() == "c2c") {
         auto const speed = element.required_integer("bw", 1, options_.largest_c2c_speed);
         auto const count = element.required_integer("count", 1, options_.largest_link_count);
-        machine_.add_both_ways(position(gpu), position(processor_of(gpu)),
-                               rational(speed * count, 1'000), link_kind::c2c);
+        c2c += rational(speed * count, 1'000);
       }
       if (element.name() != "nvlink" && element.name() != "xgmi") continue;
       auto const count = element.required_integer("count", 1, options_.largest_link_count);
@@ -88,25 +97,52 @@ class nccl_link_builder {
       }
       auto const target = target_of(gpu, element);
       if (!target) continue;  // a GPU that is not in the file
-      if (*target < 0 || device(*target).is == type::processor) {
-        to_node[*target < 0 ? nvswitch() : position(*target)] += count;
-      } else {
-        auto& pair = direct_[{gpu, *target}];
+      if (*target < 0) {
+        planes[plane_of(element)] += count;
+      } else if (device(*target).is == type::processor) {
+        to_processor += count;
+      } else if (owner_of(*target) != owner) {
+        auto& pair = direct[owner_of(*target)];
         pair.count += count;
         pair.element = element;
       }
     }
-    for (auto const& [switch_node, count] : to_node) {
-      machine_.add_both_ways(position(gpu), switch_node, link_rate(gpu, "nvlink") * count,
+    for (auto const& [target, here] : direct) {
+      auto& known = direct_[{owner, target}];
+      if (known.count < here.count) known = here;
+    }
+    c2c_[owner] = std::max(c2c_[owner], c2c);
+    auto& known = planes_[owner];
+    for (auto const& [plane, count] : planes) known[plane] = std::max(known[plane], count);
+    to_processor_[owner] = std::max(to_processor_[owner], to_processor);
+  }
+
+  /// Adds the links of a GPU, or of a card of several, that were collected. Parallel links become
+  /// one with the sum of their rates.
+  void add_links(int owner, int gpu) {
+    int const from = position(owner);
+    if (c2c_[owner] > 0) {
+      machine_.add_both_ways(from, position(processor_of(owner)), c2c_[owner], link_kind::c2c);
+    }
+    for (auto const& [node, count] : switches_of(owner)) {
+      machine_.add_both_ways(from, node, link_rate(gpu, "nvlink") * count, link_kind::nvlink);
+    }
+    if (auto const count = to_processor_[owner]; count > 0) {
+      machine_.add_both_ways(from, position(processor_of(owner)), link_rate(gpu, "nvlink") * count,
                              link_kind::nvlink);
     }
-    for (auto it = direct_.lower_bound({gpu, -1}); it != direct_.end() && it->first.first == gpu;
-         ++it) {
+    for (auto it = direct_.lower_bound({owner, -1});
+         it != direct_.end() && it->first.first == owner; ++it) {
       auto const name = it->second.element->name();
-      machine_.add_link(position(gpu), position(it->first.second),
-                        link_rate(gpu, name) * it->second.count,
+      machine_.add_link(from, position(it->first.second), link_rate(gpu, name) * it->second.count,
                         name == "xgmi" ? link_kind::xgmi : link_kind::nvlink);
     }
+  }
+
+  /// The GPU, or the card of which it is a partition.
+  [[nodiscard]] int owner_of(int gpu) const {
+    int const parent = device(gpu).parent;
+    return parent >= 0 && device(parent).is == type::card ? parent : gpu;
   }
 
   /// Fails if a GPU lists more NVLinks than its generation has.
@@ -161,13 +197,51 @@ class nccl_link_builder {
                  ", expected 0x03… or 0x12… (GPU), 0x068000 (switch) or 0x068001 (processor)");
   }
 
-  /// The one NVSwitch. NCCL joins all of them into one, which changes no bandwidth between GPUs.
-  int nvswitch() {
-    if (nvswitch_ < 0) {
-      nvswitch_ =
-          machine_.add_node(node_kind::switch_node, "nvswitch", devices_.host_count == 1 ? 0 : -1);
+  static constexpr std::uint64_t hidden_plane = UINT64_MAX;
+
+  /// The NVSwitch at the far end of a link: its bus id, or `hidden_plane` for one that the program
+  /// did not see.
+  [[nodiscard]] static std::uint64_t plane_of(xml_element const& element) {
+    auto const target = element.text("target");
+    return target.starts_with("fffffff:") ? hidden_plane : *bus_number(target);
+  }
+
+  /// Finds the hosts whose GPUs have the same links to each NVSwitch. One switch with the sum of the
+  /// links lets through as much, and plans for it are simpler.
+  void compare_planes() {
+    std::map<int, std::map<std::uint64_t, std::int64_t>> first;  // by host
+    std::set<int> hidden_hosts;
+    for (auto const& [owner, planes] : planes_) {
+      int const host = device(owner).host;
+      if (planes.contains(hidden_plane)) hidden_hosts.insert(host);
+      if (planes.empty()) continue;
+      if (first.try_emplace(host, planes).first->second != planes) uneven_hosts_.insert(host);
     }
-    return nvswitch_;
+    if (hidden_hosts.size() > 1 && !options_.reading.as_nccl) {
+      machine_.remark("NVSwitches that no host sees count as one fabric of " +
+                      std::to_string(hidden_hosts.size()) + " hosts");
+    }
+  }
+
+  /// The switches that a GPU or card is linked to, with the number of links.
+  [[nodiscard]] std::map<int, std::int64_t> switches_of(int owner) {
+    std::map<int, std::int64_t> result;
+    int const host = device(owner).host;
+    bool const as_nccl = options_.reading.as_nccl;
+    bool const is_even = as_nccl || !uneven_hosts_.contains(host);
+    for (auto const& [plane, count] : planes_[owner]) {
+      // Switches of two hosts may have one bus id, and are two. What no host sees may join hosts.
+      bool const is_shared = (plane == hidden_plane || as_nccl) && devices_.host_count > 1;
+      std::pair const key =
+          std::pair{is_shared ? -1 : host, is_even && (as_nccl || !is_shared) ? 0 : plane};
+      auto const [at, is_new] = switches_.try_emplace(key, 0);
+      if (is_new) {
+        auto const number = is_even || is_shared ? "" : std::to_string(switches_.size() - 1);
+        at->second = machine_.add_node(node_kind::switch_node, "nvswitch" + number, key.first);
+      }
+      result[at->second] += count;
+    }
+    return result;
   }
 
   [[nodiscard]] int processor_of(int at) const {
@@ -175,14 +249,13 @@ class nccl_link_builder {
     return at;
   }
 
-  [[nodiscard]] rational link_rate(int gpu, std::string_view name) const {
+  [[nodiscard]] rational link_rate(int gpu, std::string_view name) {
     auto const& element = device(gpu).element;
-    bool const by_line = options_.rate == nccl_link_rate::line_rate;
+    bool const by_line = !options_.reading.as_nccl;
     if (name == "xgmi") {
       auto const gcn = element.required_text("gcn");
       auto const rate = by_line ? xgmi_line_rate(gcn) : xgmi_effective_rate(gcn);
-      if (!rate)
-        element.fail("gcn=" + in_quotes(gcn) + " with XGMI, expected 906, 908, 90a, 94x, 950");
+      if (!rate) return unknown_xgmi_rate(element);
       return *rate;
     }
     auto const sm = element.required_integer("sm", 1, 999);
@@ -192,6 +265,17 @@ class nccl_link_builder {
                    " has no NVLink, expected 60 or more, not 89");
     }
     return *rate;
+  }
+
+  rational unknown_xgmi_rate(xml_element const& gpu) {
+    auto const given = options_.reading.rates.find(link_kind::xgmi);
+    if (given != options_.reading.rates.end()) return given->second;
+    bool const by_line = !options_.reading.as_nccl;
+    rational const rate = by_line ? *xgmi_line_rate("950") : *xgmi_effective_rate("950");
+    remarks_.add(gpu, "gcn=" + in_quotes(gpu.text("gcn")) +
+                          " has no known rate of an XGMI link, which counts as " + rate.to_text() +
+                          " GB/s (--link-rate xgmi=GB/s)");
+    return rate;
   }
 
   void refuse_one_sided_links() const {
@@ -218,7 +302,8 @@ class nccl_link_builder {
       if (here.parent < 0 || !here.is_used || here.is_merged) continue;
       int const parent = device(here.parent).is_merged ? device(here.parent).parent : here.parent;
       auto const id = here.element.text("busid");
-      if (here.is == type::adapter && id.find('.') != std::string_view::npos) {
+      if (here.is == type::adapter && id.find('.') != std::string_view::npos &&
+          !options_.reading.as_nccl) {
         // Functions of one adapter have one slot: the link of the first.
         auto const slot = std::string(id.substr(0, id.rfind('.')));
         auto const first = slots.try_emplace({here.host, slot}, position_[i]).first->second;
@@ -278,7 +363,7 @@ class nccl_link_builder {
     processor const what{cpu.text("arch"), cpu.text("vendor"),
                          cpu.integer("familyid", 0, INT32_MAX),
                          cpu.integer("modelid", 0, INT32_MAX)};
-    if (auto const rate = between_processors_rate(what)) return *rate;
+    if (auto const rate = between_processors_rate(what, options_.reading.as_nccl)) return *rate;
     auto const given = options_.reading.rates.find(link_kind::socket);
     if (given != options_.reading.rates.end()) return given->second;
     remarks_.add(cpu, "arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
@@ -294,8 +379,14 @@ class nccl_link_builder {
   xml_remarks remarks_;
   std::vector<int> position_;  ///< of each device: its node in the machine, or -1
   machine_builder machine_;
-  std::map<std::pair<int, int>, link_count> direct_;  ///< by GPUs, one direction
-  int nvswitch_ = -1;
+  // By GPU or card.
+  std::map<std::pair<int, int>, link_count> direct_;  ///< to another GPU or card, one direction
+  std::map<int, std::map<std::uint64_t, std::int64_t>> planes_;  ///< links by NVSwitch
+  std::map<int, std::int64_t> to_processor_;
+  std::map<int, rational> c2c_;
+
+  std::set<int> uneven_hosts_;                             ///< whose NVSwitches stay apart
+  std::map<std::pair<int, std::uint64_t>, int> switches_;  ///< node by host and bus id
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -56,7 +56,10 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// NCCL's rate of one lane of PCIe, in units of 100 Mb/s, by the transfers that Linux writes: "16
 /// GT/s", "16.0 GT/s" or "16.0 GT/s PCIe". Nothing for another text.
-[[nodiscard]] constexpr std::optional<int> pcie_lane_rate(std::string_view speed) {
+///
+/// as_nccl: "16.0 GT/s" is another text, as for NCCL itself
+[[nodiscard]] constexpr std::optional<int> pcie_lane_rate(std::string_view speed,
+                                                          bool as_nccl = false) {
   struct row {
     std::string_view transfers;
     int rate;
@@ -73,16 +76,20 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
                                       {"64", 480},
                                       {"64.0", 480}}};
   for (auto const& [transfers, rate] : rows) {
-    if (speed.starts_with(transfers) && speed.substr(transfers.size()).starts_with(" GT/s"))
-      return rate;
+    if (!speed.starts_with(transfers)) continue;
+    auto const behind = speed.substr(transfers.size());
+    bool const has_suffix = behind.starts_with(" GT/s PCIe");
+    bool const is_known = !as_nccl || transfers == "2.5" || !transfers.ends_with(".0");
+    if (behind.starts_with(" GT/s") && (is_known || has_suffix)) return rate;
   }
   return std::nullopt;
 }
 
 /// The rate of a PCIe link: its width times that of a lane, which counts as 8 GT/s if it is not
 /// known.
-[[nodiscard]] constexpr rational pcie_rate(std::int64_t lanes, std::string_view speed) {
-  return rational(lanes * pcie_lane_rate(speed).value_or(60), 80);
+[[nodiscard]] constexpr rational pcie_rate(std::int64_t lanes, std::string_view speed,
+                                           bool as_nccl = false) {
+  return rational(lanes * pcie_lane_rate(speed, as_nccl).value_or(60), 80);
 }
 
 /// The most NVLinks that a GPU of this compute capability has; 36 of those to come.
@@ -104,16 +111,19 @@ struct processor {
 
 /// The rate between two NUMA nodes of a host: NCCL's, but for Granite Rapids, which it takes for
 /// Sapphire Rapids. Nothing for a processor that NCCL does not know.
-[[nodiscard]] constexpr std::optional<rational> between_processors_rate(processor const& cpu) {
+///
+/// as_nccl: NCCL's for Granite Rapids as well
+[[nodiscard]] constexpr std::optional<rational> between_processors_rate(processor const& cpu,
+                                                                        bool as_nccl = false) {
   if (cpu.arch == "ppc64" || cpu.arch == "ppc64le") return rational(32);
   if (cpu.arch == "arm64" || cpu.arch == "aarch64") return rational(6);
   if (cpu.arch != "x86_64") return std::nullopt;
   if (cpu.vendor == "AuthenticAMD") return rational(16);
   if (cpu.vendor == "GenuineIntel") {
     if (!cpu.model) return std::nullopt;
-    if (*cpu.model == 0xAD || *cpu.model == 0xAE) return rational(48);  // Granite Rapids
-    if (*cpu.model >= 0xCF) return rational(40);                        // Emerald Rapids
-    if (*cpu.model >= 0x8F) return rational(22);                        // Sapphire Rapids
+    if (!as_nccl && (*cpu.model == 0xAD || *cpu.model == 0xAE)) return rational(48);
+    if (*cpu.model >= 0xCF) return rational(40);  // Emerald Rapids
+    if (*cpu.model >= 0x8F) return rational(22);  // Sapphire Rapids
     return *cpu.model >= 0x55 ? rational(10) : rational(6);
   }
   if (cpu.vendor == "CentaurHauls" || cpu.vendor == "  Shanghai  ") {

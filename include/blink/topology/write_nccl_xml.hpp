@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/topology/device_tree.hpp>
+#include <blink/topology/readers/detail/nccl_rates.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Writes a machine as a topology file of NCCL (NCCL_TOPO_FILE), or of RCCL if it has XGMI links.
+/// `read_nccl_xml` reads it back with the same nodes, links and rates.
+///
+/// A file states the generations of GPUs, PCIe and processors, from which rates follow. The writer
+/// states the first ones with the machine's rates. Bus ids are those of labels such as
+/// "pci 0000:06:00.0", else numbers in a row.
+///
+/// Throws: input_error, with the node or link, for a machine that no such file describes: servers
+///         joined by network switches, links of other kinds or rates, or more than one tree of
+///         devices between two processors.
+[[nodiscard]] std::string write_nccl_xml(topology const& machine);
+
+namespace detail {
+
+class nccl_xml_writer {
+ public:
+  explicit nccl_xml_writer(topology const& machine) : machine_(machine), tree_(machine) {}
+
+  [[nodiscard]] std::string write() {
+    std::map<int, std::vector<int>> processors;  // by server
+    for (int const root : tree_.roots()) {
+      if (node_at(root).server < 0) refuse(root, "is in no server");
+      if (is_rank(root)) refuse(root, "hangs below no processor");
+      processors[node_at(root).server].push_back(root);
+    }
+    number_ranks();
+    for (auto const& [server, roots] : processors) number_devices(roots);
+    bool const is_rccl = has_kind(link_kind::xgmi);
+    text_ = std::string("<system version=\"") + (is_rccl ? "2" : "1") + "\">\n";
+    for (auto const& [server, roots] : processors) {
+      expect_complete(roots);
+      std::set<int> numbers;
+      for (int const root : roots) write_processor(root, server, numbers);
+    }
+    for (auto const& [which, both] : tree_.links()) {
+      if (!written_.contains(which)) refuse_link(which, "no element stands for such a link");
+    }
+    return text_ + "</system>\n";
+  }
+
+ private:
+  using ends = std::tuple<int, int, link_kind>;
+
+  static std::size_t index(int at) { return static_cast<std::size_t>(at); }
+  [[nodiscard]] node const& node_at(int at) const { return machine_.nodes[index(at)]; }
+  [[nodiscard]] bool is_rank(int at) const { return node_at(at).kind == node_kind::rank; }
+  [[nodiscard]] bool has_kind(link_kind kind) const {
+    for (auto const& l : machine_.links) {
+      if (l.kind == kind) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] rational rate(std::int64_t capacity) const { return machine_.in_units(capacity); }
+
+  [[noreturn]] void refuse(int at, std::string const& why) const {
+    throw input_error("machine " + in_quotes(machine_.name) + ": node " +
+                      std::to_string(node_at(at).id) + " " + why +
+                      ", expected what a topology file of NCCL can state");
+  }
+  [[noreturn]] void refuse_link(ends const& which, std::string const& why) const {
+    auto const& [a, b, kind] = which;
+    auto const [forth, back] = tree_.between(a, b, kind);
+    throw input_error("machine " + in_quotes(machine_.name) + ": link " +
+                      std::to_string(node_at(a).id) + "-" + std::to_string(node_at(b).id) + " (" +
+                      std::string(to_text(kind)) + ", " + rate(forth).to_text() + " and back " +
+                      rate(back).to_text() + " GB/s): " + why +
+                      ", expected what a topology file of NCCL can state");
+  }
+
+  /// Marks a link as written. Returns its rate, which is that of both directions.
+  rational take(int a, int b, link_kind kind) {
+    auto const [low, high] = std::minmax(a, b);
+    ends const which{low, high, kind};
+    auto const [forth, back] = tree_.between(a, b, kind);
+    if (forth != back) refuse_link(which, "its directions differ");
+    written_.insert(which);
+    return rate(forth);
+  }
+
+  void number_ranks() {
+    auto const ranks = machine_.rank_positions();
+    for (std::size_t i = 0; i < ranks.size(); ++i) rank_[ranks[i]] = static_cast<int>(i);
+  }
+
+  /// Gives each device below processors of one server its bus id.
+  void number_devices(std::vector<int> const& roots) {
+    std::vector<int> devices;
+    for (int const root : roots) list_below(root, devices);
+    std::set<std::string> taken;
+    for (int const device : devices) {
+      std::string_view const label = node_at(device).label;
+      auto const at = label.find(' ');
+      bool const is_named = label.starts_with("pci ") || label.starts_with("card ");
+      if (!is_named || !is_bus_id(label.substr(at + 1))) continue;
+      auto const id = std::string(label.substr(at + 1));
+      if (taken.insert(id).second) bus_[device] = id;
+    }
+    int next = 1;
+    for (int const device : devices) {
+      while (!bus_.contains(device)) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%04x:%02x:00.0", next / 256, next % 256);
+        ++next;
+        if (taken.insert(text).second) bus_[device] = text;
+      }
+    }
+  }
+  void list_below(int node, std::vector<int>& devices) const {
+    for (auto const& child : tree_.children(node)) {
+      devices.push_back(child.node);
+      list_below(child.node, devices);
+    }
+  }
+  static bool is_bus_id(std::string_view text) {
+    return text.size() >= 10 && text.size() <= 20 &&
+           text.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
+  }
+
+  /// Processors of one server are joined each with each.
+  void expect_complete(std::vector<int> const& roots) {
+    for (int const a : roots) {
+      for (int const b : roots) {
+        if (a < b && tree_.between(a, b, link_kind::socket) == device_tree::capacities()) {
+          refuse(a, "and node " + std::to_string(node_at(b).id) +
+                        " of one server have no socket link");
+        }
+      }
+    }
+  }
+
+  void write_processor(int root, int server, std::set<int>& numbers) {
+    int number = 0;
+    std::string_view const label = node_at(root).label;
+    if (label.starts_with("numa")) {
+      number = static_cast<int>(integer_of(label.substr(4)).value_or(0));
+    }
+    while (!numbers.insert(number).second) ++number;
+    text_ += "  <cpu host_hash=\"0x" + std::to_string(server + 1) + "\" numaid=\"" +
+             std::to_string(number) + "\" " + processor_of(root) + ">\n";
+    write_children(root, 2);
+    text_ += "  </cpu>\n";
+  }
+  static std::optional<std::int64_t> integer_of(std::string_view text) {
+    auto const value = rational::from_text(std::string(text));
+    if (!value || value->denominator() != 1 || *value < 0 || *value > 65'535) return std::nullopt;
+    return value->numerator();
+  }
+
+  /// The attributes of a processor with this rate to the others.
+  std::string processor_of(int root) {
+    std::optional<rational> to_others;
+    for (auto const& to : tree_.neighbours(root)) {
+      if (to.kind != link_kind::socket) continue;
+      auto const [forth, back] = tree_.between(root, to.node, to.kind);
+      auto const [low, high] = std::minmax(root, to.node);
+      written_.insert({low, high, to.kind});
+      if (to_others && *to_others != rate(forth)) {
+        refuse_link({low, high, to.kind}, "a processor has one rate to all others");
+      }
+      to_others = rate(forth);
+    }
+    struct row {
+      processor what;
+      char const* text;
+    };
+    std::array<row, 8> const known{{
+        {{"x86_64", "AuthenticAMD", 25, 17},
+         "arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"25\" modelid=\"17\""},
+        {{"x86_64", "GenuineIntel", 6, 0x4F},
+         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"79\""},
+        {{"x86_64", "CentaurHauls", 7, 0x5B},
+         "arch=\"x86_64\" vendor=\"CentaurHauls\" familyid=\"7\" modelid=\"91\""},
+        {{"x86_64", "GenuineIntel", 6, 0x55},
+         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"85\""},
+        {{"x86_64", "GenuineIntel", 6, 0x8F},
+         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\""},
+        {{"x86_64", "GenuineIntel", 6, 0xCF},
+         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"207\""},
+        {{"x86_64", "GenuineIntel", 6, 0xAD},
+         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"173\""},
+        {{"ppc64", "", std::nullopt, std::nullopt}, "arch=\"ppc64\""},
+    }};
+    if (!to_others) return known.front().text;
+    for (auto const& [what, text] : known) {
+      if (between_processors_rate(what) == to_others) return text;
+    }
+    refuse(root, "has " + to_others->to_text() + " GB/s to other processors, which none has");
+  }
+
+  void write_children(int parent, int depth) {
+    for (auto const& child : tree_.children(parent)) write_device(child, parent, depth);
+  }
+
+  void write_device(device_tree::neighbour const& child, int parent, int depth) {
+    std::string const indent(static_cast<std::size_t>(2 * depth), ' ');
+    auto const device = child.node;
+    auto const down = take(device, parent, child.kind);
+    if (child.kind == link_kind::network) {
+      return write_adapter_without_device(device, down, indent, depth);
+    }
+    if (child.kind != link_kind::pcie) {
+      refuse_link({std::min(device, parent), std::max(device, parent), child.kind},
+                  "devices hang by PCIe");
+    }
+    auto const& below = tree_.children(device);
+    bool const is_adapter = !below.empty() && below.front().kind == link_kind::network;
+    bool const is_card =
+        !below.empty() && is_rank(below.front().node) && below.front().kind != link_kind::pcie;
+    if (is_card) return write_card(device, down, indent, depth);
+    char const* const pci_class = is_rank(device) ? "0x030200"
+                                  : is_adapter    ? "0x020000"
+                                                  : "0x060400";
+    text_ += indent + "<pci busid=\"" + bus_[device] + "\" class=\"" + pci_class + "\"" +
+             speed_of(device, down) + ">\n";
+    std::vector<device_tree::neighbour> functions;  // further functions of an adapter
+    if (is_rank(device)) {
+      if (!below.empty()) refuse(device, "is a GPU with devices below");
+      write_gpu(device, device, depth + 1);
+    } else if (is_adapter) {
+      text_ += indent + "  <nic>\n";
+      for (auto const& port : below) {
+        if (port.kind == link_kind::pcie) {
+          functions.push_back(port);
+        } else {
+          write_port(port.node, device, indent + "    ");
+        }
+      }
+      text_ += indent + "  </nic>\n";
+    } else {
+      write_children(device, depth + 1);
+      write_bridges(device, indent);
+    }
+    text_ += indent + "</pci>\n";
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      write_function(functions[i].node, device, static_cast<int>(i) + 1, down, indent);
+    }
+  }
+
+  /// A function of an adapter shares the slot of the first.
+  void write_function(int device, int first, int number, rational const& down,
+                      std::string const& indent) {
+    if (take(device, first, link_kind::pcie) != rational(unlimited_rate)) {
+      refuse(device, "hangs below an adapter");
+    }
+    auto const slot = bus_[first].substr(0, bus_[first].rfind('.'));
+    text_ += indent + "<pci busid=\"" + slot + "." + std::to_string(number) +
+             "\" class=\"0x020000\"" + speed_of(device, down) + ">\n" + indent + "  <nic>\n";
+    for (auto const& port : tree_.children(device)) write_port(port.node, device, indent + "    ");
+    text_ += indent + "  </nic>\n" + indent + "</pci>\n";
+  }
+
+  /// Partitions of one card are GPUs of one PCI device.
+  void write_card(int card, rational const& down, std::string const& indent, int depth) {
+    text_ += indent + "<pci busid=\"" + bus_[card] + "\" class=\"0x030200\"" +
+             speed_of(card, down) + ">\n";
+    for (auto const& part : tree_.children(card)) {
+      if (!is_rank(part.node) || take(part.node, card, part.kind) != rational(unlimited_rate)) {
+        refuse(card, "is no card of several GPUs");
+      }
+      write_gpu(part.node, card, depth + 1);
+    }
+    text_ += indent + "</pci>\n";
+  }
+
+  /// The width and speed of a PCIe link of this rate.
+  [[nodiscard]] std::string speed_of(int device, rational const& down) const {
+    constexpr std::array<char const*, 6> speeds{"16.0 GT/s PCIe", "32.0 GT/s PCIe", "8.0 GT/s PCIe",
+                                                "64.0 GT/s PCIe", "5.0 GT/s PCIe",  "2.5 GT/s"};
+    for (std::int64_t const lanes : {16, 8, 4, 32, 12, 2, 1}) {
+      for (auto const* const speed : speeds) {
+        if (pcie_rate(lanes, speed) == down) {
+          return std::string(" link_speed=\"") + speed + "\" link_width=\"" +
+                 std::to_string(lanes) + "\"";
+        }
+      }
+    }
+    refuse(device, "has a PCIe link of " + down.to_text() +
+                       " GB/s, which no width and generation of NCCL's table has (16 lanes: 3, 6, "
+                       "12, 24, 48, 96)");
+  }
+
+  void write_adapter_without_device(int device, rational const& down, std::string const& indent,
+                                    int depth) {
+    if (depth > 2 || down != rational(unlimited_rate)) {
+      refuse(device, "is a network port without an adapter");
+    }
+    text_ += indent + "<nic>\n";
+    for (auto const& port : tree_.children(device)) write_port(port.node, device, indent + "  ");
+    text_ += indent + "</nic>\n";
+  }
+
+  void write_port(int port, int adapter, std::string const& indent) {
+    auto const speed = take(port, adapter, link_kind::network) * 8'000;
+    if (speed.denominator() != 1 || !tree_.children(port).empty()) {
+      refuse(port, "is no network port of whole Mb/s");
+    }
+    std::string_view name = node_at(port).label;
+    if (name.starts_with("net ")) name.remove_prefix(4);
+    text_ += indent + "<net name=\"" + escaped(name) + "\" dev=\"" + std::to_string(ports_++) +
+             "\" speed=\"" + speed.to_text() + "\" port=\"1\" latency=\"" +
+             latency_of(port, adapter) + "\" maxconn=\"131072\" gdr=\"0\"/>\n";
+  }
+  [[nodiscard]] std::string latency_of(int port, int adapter) const {
+    for (auto const& l : machine_.links) {
+      if (l.tail == port && l.head == adapter) {
+        char text[40];
+        std::snprintf(text, sizeof text, "%.6f", l.latency_seconds * 1e6);
+        return text;
+      }
+    }
+    return "0";
+  }
+
+  /// owner: the card of a partition, else the GPU itself
+  void write_gpu(int gpu, int owner, int depth) {
+    std::string const indent(static_cast<std::size_t>(2 * depth), ' ');
+    std::string_view const label = node_at(gpu).label;
+    auto const number =
+        label.starts_with("gpu") ? integer_of(label.substr(3)) : std::optional<std::int64_t>();
+    std::string links;
+    bool const is_rccl = has_kind(link_kind::xgmi);
+    auto const chip = is_rccl ? amd_chip_of(owner) : std::to_string(nvidia_chip_of(owner));
+    auto const one = is_rccl ? *xgmi_line_rate(chip) : *nvlink_line_rate(nvidia_chip_of(owner));
+    for (auto const& to : tree_.neighbours(owner)) links += link_of(owner, to, one, indent + "  ");
+    text_ += indent + "<gpu dev=\"" + std::to_string(number.value_or(rank_[gpu])) + "\" rank=\"" +
+             std::to_string(rank_[gpu]) + "\" gdr=\"1\" " +
+             (is_rccl ? "gcn=\"gfx" + chip + "\" sm=\"90\"" : "sm=\"" + chip + "\"") +
+             (links.empty() ? "/>\n" : ">\n" + links + indent + "</gpu>\n");
+  }
+
+  std::string link_of(int owner, device_tree::neighbour const& to, rational const& one,
+                      std::string const& indent) {
+    bool const is_xgmi = to.kind == link_kind::xgmi;
+    if (to.kind == link_kind::c2c) {
+      auto const speed = take(owner, to.node, to.kind) * 1'000;
+      return indent + "<c2c bw=\"" + speed.to_text() + "\" count=\"1\"/>\n";
+    }
+    if ((to.kind != link_kind::nvlink && !is_xgmi) || tree_.parent(to.node) == owner) return "";
+    auto const count = take(owner, to.node, to.kind) / one;
+    auto const& name = is_xgmi ? "xgmi" : "nvlink";
+    std::string target, far = "0x030200";
+    if (tree_.is_star(to.node)) {
+      target = node_at(to.node).server < 0 ? "fffffff:ffff:ff" : switch_of(to.node);
+      far = "0x068000";
+    } else if (is_rank(to.node) || bus_.contains(to.node)) {
+      target = bus_[to.node];
+    } else {
+      target = "ffff:ff:00.0";
+      far = "0x068001";  // the processor
+    }
+    return indent + "<" + name + " target=\"" + target + "\" count=\"" + count.to_text() +
+           "\" tclass=\"" + far + "\"/>\n";
+  }
+  /// The bus id of an NVSwitch: in the last domain, where no other device is.
+  std::string switch_of(int node) {
+    auto const number = switches_.try_emplace(node, switches_.size()).first->second;
+    char text[32];
+    std::snprintf(text, sizeof text, "fffe:%02zx:00.0", number % 256);
+    return text;
+  }
+
+  /// The compute capability of a GPU whose links have such rates.
+  [[nodiscard]] std::int64_t nvidia_chip_of(int gpu) const {
+    for (std::int64_t const sm : {70, 80, 90, 100, 60, 86}) {
+      if (count_links(gpu, link_kind::nvlink, *nvlink_line_rate(sm), most_nvlinks(sm))) return sm;
+    }
+    refuse(gpu, "has NVLinks that no generation of GPUs has");
+  }
+  [[nodiscard]] std::string amd_chip_of(int gpu) const {
+    constexpr std::int64_t most = 36;
+    for (auto const* const chip : {"942", "90a", "908", "950"}) {
+      if (count_links(gpu, link_kind::xgmi, *xgmi_line_rate(chip), most)) return chip;
+    }
+    refuse(gpu, "has XGMI links that no generation of GPUs has");
+  }
+  /// True if all links of a kind are whole numbers of links of rate `one`, and at most `most`.
+  [[nodiscard]] bool count_links(int gpu, link_kind kind, rational const& one,
+                                 std::int64_t most) const {
+    rational sum;
+    for (auto const& to : tree_.neighbours(gpu)) {
+      if (to.kind != kind || tree_.parent(to.node) == gpu) continue;
+      auto const count = rate(tree_.between(gpu, to.node, kind).first) / one;
+      if (count.denominator() != 1) return false;
+      sum += count;
+    }
+    return sum <= rational(most);
+  }
+
+  /// Switches that are joined chip to chip.
+  void write_bridges(int device, std::string const& indent) {
+    for (auto const& to : tree_.neighbours(device)) {
+      if (to.kind != link_kind::pcie || tree_.parent(to.node) == device ||
+          tree_.parent(device) == to.node || !bus_.contains(to.node)) {
+        continue;
+      }
+      auto const [low, high] = std::minmax(device, to.node);
+      if (written_.contains({low, high, to.kind})) continue;
+      if (take(device, to.node, to.kind) != rational(unlimited_rate)) {
+        refuse(device, "is joined with a switch of another branch");
+      }
+      text_ += indent + "  <pcilink target=\"" + bus_[to.node] + "\"/>\n";
+    }
+  }
+
+  static std::string escaped(std::string_view text) {
+    std::string result;
+    for (char const c : text) {
+      if (c == '<' || c == '>' || c == '&' || c == '"' || c < ' ' || c > '~') {
+        result += '_';
+      } else {
+        result += c;
+      }
+    }
+    return result;
+  }
+
+  topology const& machine_;
+  device_tree tree_;
+  std::map<int, int> rank_;
+  std::map<int, std::string> bus_;
+  std::map<int, std::size_t> switches_;
+  std::set<ends> written_;
+  int ports_ = 0;
+  std::string text_;
+};
+
+}  // namespace detail
+
+inline std::string write_nccl_xml(topology const& machine) {
+  validate(machine);
+  return detail::nccl_xml_writer(machine).write();
+}
+
+}}  // namespace blink::BLINK_ABI
