@@ -119,6 +119,31 @@ void add_reading_options(CLI::App& command, machine_choice& choice, std::string 
       ->type_name("KIND=GB/s")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  auto* node = command.add_option(
+      "--node", choice.nodes,
+      "MACHINE is the network of a cluster, such as Slurm's topology.conf: the machine of its\n"
+      "nodes, or gpu[0-63]=MACHINE of some");
+  node->type_name("MACHINE")->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      .add_option_function<std::string>(
+          "--nic-rate",
+          [&choice](std::string const& text) { choice.cluster.nics = read_nic_options(text); },
+          "GB/s of NICs that --node does not state, such as 50; 50/gpu: a NIC for each GPU")
+      ->needs(node);
+  command
+      .add_option_function<std::string>(
+          "--oversubscription",
+          [&choice](std::string const& text) {
+            constexpr int decimals = 3;
+            auto const ratio = detail::read_decimal(text, decimals);
+            if (!ratio || *ratio < rational(1) || *ratio > rational(1000)) {
+              throw input_error("--oversubscription " + detail::in_quotes(text) +
+                                ", expected a ratio from 1 to 1000");
+            }
+            choice.cluster.oversubscription = *ratio;
+          },
+          "rate below a switch of the cluster to that of its links up, where not stated")
+      ->needs(node);
   command.add_flag("--as-nccl", choice.reading.as_nccl,
                    "an XML with the figures that NCCL and RCCL assume, for comparison");
   command.add_flag("--strict", choice.reading.is_strict,
@@ -129,6 +154,12 @@ CLI::Option* add_machine_options(CLI::App& command, machine_choice& choice,
                                  std::string const& about) {
   add_reading_options(command, choice, about);
   return command.add_option("MACHINE", choice.machine, about_machines);
+}
+
+topology machine_choice::read() const {
+  if (nodes.empty()) return read_machine(machine, reading);
+  auto const read_node = [&](std::string const& text) { return read_machine(text, reading); };
+  return read_cluster_machine(machine, nodes, read_node, cluster, reading);
 }
 
 CLI::Option* add_output_option(CLI::App& command, std::string const& names, std::string& file,
@@ -165,7 +196,7 @@ allocation part_of(topology whole, machine_choice const& choice) {
 }
 
 allocation read_part(machine_choice const& choice) {
-  return part_of(read_machine(choice.machine, choice.reading), choice);
+  return part_of(choice.read(), choice);
 }
 
 allocation allocation_of(topology whole, machine_choice const& choice, collective kind) {
@@ -175,7 +206,7 @@ allocation allocation_of(topology whole, machine_choice const& choice, collectiv
 }
 
 allocation read_allocation(machine_choice const& choice, collective kind) {
-  return allocation_of(read_machine(choice.machine, choice.reading), choice, kind);
+  return allocation_of(choice.read(), choice, kind);
 }
 
 std::string in_words(rational const& value, std::string const& unit) {

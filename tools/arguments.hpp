@@ -6,6 +6,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
+#include <blink/topology/cluster.hpp>
 #include <blink/topology/readers/reading_options.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -52,12 +53,24 @@ struct machine_choice {
   /// a kind, "all", or "auto": the fastest kind that alone joins all ranks
   std::string links = "auto";
   reading_options reading;
+  std::vector<std::string> nodes;  ///< machines of the nodes, where `machine` is that of a cluster
+  cluster_options cluster;
+
+  /// Reads the machine. Throws: input_error.
+  [[nodiscard]] topology read() const;
+  [[nodiscard]] machine_choice on_all_links() const {
+    auto result = *this;
+    result.links = "all";
+    return result;
+  }
 };
 
 /// The text of MACHINE in help.
 inline constexpr char const* about_machines =
     "built-in name (blink topo --list) or a file, - for standard input: JSON,\n"
-    "XML of NCCL or RCCL, the table of nvidia-smi topo -m";
+    "XML of NCCL, RCCL or hwloc, tables of nvidia-smi, rocm-smi, amd-smi or xpu-smi, a\n"
+    "matrix of GB/s, TACCL, ASTRA-sim, ns-3; FILE:4 for four joined, or Slurm's\n"
+    "topology.conf with --node";
 
 /// Adds --ranks, --link-rate and --strict to a command. An empty text for --ranks is refused: it
 /// comes from a script whose variable is unset.

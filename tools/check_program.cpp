@@ -2,6 +2,7 @@
 #include "check_program.hpp"
 
 #include <blink/interop/check_program.hpp>
+#include <blink/interop/graph_load.hpp>
 #include <blink/interop/program_load.hpp>
 #include <blink/interop/read_msccl_xml.hpp>
 #include <blink/planning/make_plan.hpp>
@@ -10,6 +11,7 @@
 #include "arguments.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
@@ -31,27 +33,17 @@ void print_bound(topology const& machine, plan_request const& request, rational 
   }
 }
 
-void print_load(topology const& machine, step_program const& program,
-                program_report const& report) {
-  auto const load = load_of(machine, program);
-  std::printf("machine      %s, routes of fewest links\n", detail::printable(machine.name).c_str());
-  std::printf("rate         %s at most, by the link %d -> %d\n",
-              in_words(load.rate, machine.unit).c_str(), load.narrowest.first,
-              load.narrowest.second);
-  if (program.collective) {
-    plan_request request;
-    request.collective = *program.collective;
-    if (report.root) {
-      auto const at = machine.rank_positions()[static_cast<std::size_t>(*report.root)];
-      request.root = machine.nodes[static_cast<std::size_t>(at)].id;
-    }
-    auto const kind = fastest_connecting_kind(machine);
-    print_bound(machine, request, load.rate, kind ? " of all links" : "");
-    if (kind) {
-      auto const name = " of " + std::string(to_text(*kind)) + " links";
-      print_bound(only_links(machine, *kind), request, load.rate, name);
-    }
+/// Prints the bounds of all links and of the fastest kind beside the rate of a load.
+void print_bounds(topology const& machine, plan_request const& request, rational const& rate) {
+  auto const kind = fastest_connecting_kind(machine);
+  print_bound(machine, request, rate, kind ? " of all links" : "");
+  if (kind) {
+    auto const name = " of " + std::string(to_text(*kind)) + " links";
+    print_bound(only_links(machine, *kind), request, rate, name);
   }
+}
+
+void print_links(program_load const& load) {
   std::printf("\n  %-12s %14s %10s %7s\n", "link", "of the buffer", "capacity", "use");
   for (auto const& [link, capacity] : load.capacity) {
     auto const found = load.part.find(link);
@@ -59,6 +51,61 @@ void print_load(topology const& machine, step_program const& program,
     std::printf("  %4d -> %-4d %14s %10s %6.1f%%\n", link.first, link.second,
                 part.to_text().c_str(), capacity.to_text().c_str(),
                 100 * ratio(part * load.rate, capacity));
+  }
+}
+
+void print_rate(topology const& machine, program_load const& load) {
+  std::printf("machine      %s, routes of fewest links\n", detail::printable(machine.name).c_str());
+  std::printf("rate         %s at most, by the link %d -> %d\n",
+              in_words(load.rate, machine.unit).c_str(), load.narrowest.first,
+              load.narrowest.second);
+}
+
+void print_load(topology const& machine, step_program const& program,
+                program_report const& report) {
+  auto const load = load_of(machine, program);
+  print_rate(machine, load);
+  if (program.collective) {
+    plan_request request;
+    request.collective = *program.collective;
+    if (report.root) {
+      auto const at = machine.rank_positions()[static_cast<std::size_t>(*report.root)];
+      request.root = machine.nodes[static_cast<std::size_t>(at)].id;
+    }
+    print_bounds(machine, request, load.rate);
+  }
+  print_links(load);
+}
+
+/// Shows what NCCL has found, and with a machine its rings beside the optimum.
+void check_graphs(std::string const& text, std::string const& file,
+                  std::optional<topology> const& machine) {
+  constexpr std::array<char const*, 5> names{"ring", "tree", "CollNet chain", "NVLS",
+                                             "CollNet direct"};
+  auto const found = read_nccl_graphs(text, file);
+  std::printf("%s: graphs of NCCL\n", file.c_str());
+  for (auto const& remark : found.remarks) {
+    std::printf("remark       %s\n", detail::printable(remark).c_str());
+  }
+  for (auto const& graph : found.graphs) {
+    auto const id = static_cast<std::size_t>(graph.id);
+    std::printf(
+        "%-12s %zu channels of %s GB/s, paths %s\n",
+        graph.id >= 0 && id < names.size() ? names[id] : "graph", graph.channels.size(),
+        graph.speed_intra.to_text().c_str(),
+        graph.type_intra.empty() ? "not stated" : detail::printable(graph.type_intra).c_str());
+  }
+  if (!machine) return;
+  for (auto const& graph : found.graphs) {
+    if (graph.id != 0 || graph.channels.empty()) continue;
+    std::printf("\nall_reduce along the rings\n");
+    // NVLinks alone where NCCL found paths over them
+    auto const kind = fastest_connecting_kind(*machine);
+    bool const is_fast = kind && graph.type_intra.starts_with("NV");
+    auto const load = load_of(is_fast ? only_links(*machine, *kind) : *machine, graph);
+    print_rate(*machine, load);
+    print_bounds(*machine, {}, load.rate);
+    print_links(load);
   }
 }
 
@@ -71,7 +118,9 @@ bool is_xml_file(std::string const& file) {
 }
 
 void check_program_file(std::string const& file, std::optional<topology> const& machine) {
-  auto const program = read_msccl_xml_file(file);
+  auto const text = detail::file_text(file, "an MSCCL algorithm");
+  if (is_nccl_graph(text)) return check_graphs(text, file, machine);
+  auto const program = read_msccl_xml(text, file);
   auto const report = check_program(program);
   if (!report) throw input_error(file + ": " + *report.fault);
   std::size_t blocks = 0;

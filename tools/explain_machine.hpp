@@ -20,7 +20,7 @@ struct shared_link {
   rational rate;  ///< of the shared link, in the machine's unit
 };
 
-/// What matters about a machine.
+/// The limits of a machine, and what they allow.
 struct machine_explanation {
   std::vector<std::vector<std::optional<rank_path>>> paths;  ///< empty for many ranks
   link_kind fastest = link_kind::unknown;

@@ -163,7 +163,7 @@ kinds_of_links plan_on_kinds(allocation place, plan_request const& request,
       p.ranks.size() > most_ranks || request.planner == planned_by::hybrid) {
     return result;
   }
-  auto everything = part_of(result.place.whole, {options.machine, options.ranks, "all", {}});
+  auto everything = part_of(result.place.whole, options.on_all_links());
   if (everything.machine.links.size() == result.place.machine.links.size()) return result;
   std::optional<plan_and_report> on_all;
   try {
@@ -358,7 +358,7 @@ void run_plan(plan_arguments const& options) {
   request.constraints = options.hints.options();
   auto place = read_allocation(options, request.collective);
   if (options.links == "auto" && !joins_without(place.machine, request.constraints)) {
-    place = part_of(place.whole, {options.machine, options.ranks, "all", {}});
+    place = part_of(place.whole, options.on_all_links());
   }
   if (options.blocks > 0) {
     detail::expect_blocks(options.blocks, place.machine.rank_positions().size());

@@ -69,7 +69,7 @@ machine_choice with_links_of(topology const& whole, plan const& old, machine_cho
 repaired show_repair(machine_choice choice, std::string const& old_file,
                      work_budget const& budget) {
   auto const old = read_plan_file(old_file);
-  auto whole = read_machine(choice.machine, choice.reading);
+  auto whole = choice.read();
   auto& ids = choice.ranks;
   if (ids.empty()) {
     for (auto const* nodes : {&old.ranks, &old.forwarding_ranks}) {

@@ -41,8 +41,7 @@ struct simulated {
 
 simulated read_simulated(simulate_options const& options) {
   if (!options.plan.empty()) {
-    simulated result{read_part({options.machine, "", "all", options.reading}).machine,
-                     read_plan_file(options.plan)};
+    simulated result{read_part(options.on_all_links()).machine, read_plan_file(options.plan)};
     auto const report = check_plan(result.machine, result.planned);
     if (!report) throw input_error(options.plan + ": " + *report.fault);
     return result;

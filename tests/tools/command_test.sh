@@ -288,6 +288,18 @@ ok "no control character is printed" "^0$" sh -c "'$blink' topo loud.json --full
 ok "nor by a plan" "^0$" sh -c "'$blink' plan loud.json | grep -c '[[:cntrl:]]' || true"
 ok "NCCL's figures" "best all-reduce 68.5714" "$blink" topo "$data/dgx1v.xml" --as-nccl
 refused "NCCL's figures of a name" "expected a topology of NCCL or RCCL" "$blink" topo dgx1v --as-nccl
+machines=$(dirname "$self")/../data/machines
+ok "copies of a file" "4: 0 1 2 3" "$blink" topo "$machines/nccl.xml:2"
+ok "a cluster" "8: 0 1 2 3 4 5 6 7" "$blink" topo "$machines/cluster.conf" --node "$machines/nccl.xml"
+ok "a plan for a cluster" "rate/bound 100.0 %" "$blink" plan "$machines/cluster.yaml" --node "$machines/nccl.xml" -c all_gather
+refused "a cluster without nodes" "expected --node MACHINE" "$blink" topo "$machines/cluster.conf"
+refused "NICs of no cluster" "--node" "$blink" topo dgx2 --nic-rate 50
+printf '<graphs version="1">\n<graph id="0" pattern="4" crossnic="0" nchannels="1" speedintra="20" speedinter="20" typeintra="NVL" typeinter="LOC">\n<channel><gpu dev="0x0"/><gpu dev="1"/><gpu dev="2"/><gpu dev="3"/><gpu dev="7"/><gpu dev="6"/><gpu dev="5"/><gpu dev="4"/></channel>\n</graph>\n</graphs>\n' > graphs.xml
+ok "graphs of NCCL" "ring  *1 channels of 20 GB/s, paths NVL" "$blink" check graphs.xml
+ok "rings of NCCL on a machine" "rate  *14.2857 GB/s (100/7) at most" "$blink" check graphs.xml --machine dgx1v
+ok "rings of NCCL beside the optimum" "rate/bound 16.7 %" "$blink" check graphs.xml --machine dgx1v
+refused "graphs are no machine" "blink check compares it" "$blink" topo graphs.xml
+refused "graphs of another machine" "expected all ranks of machine" "$blink" check graphs.xml --machine dgx2
 ok "rates of the table" "remark  *socket counts as 16 GB/s" "$blink" plan smi.log
 refused "rates that the machine states" "states its own rates of pcie" "$blink" plan dgx1v --link-rate pcie=48
 refused "rate without a number" "expected nvlink=, .* or socket=" "$blink" plan smi.log --link-rate pcie

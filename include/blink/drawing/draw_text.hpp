@@ -21,7 +21,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How `draw_text` draws.
+/// The choices of `draw_text`.
 struct text_picture_options {
   std::size_t columns = 80;     ///< the width of the terminal, at least 40
   bool has_colours = false;     ///< with the escape sequences of terminals

@@ -27,6 +27,18 @@ struct program_load {
   rational rate;  ///< bytes of the whole buffer in time one, if only links limited it
 };
 
+/// Sets rate and narrowest link of a load from its parts and capacities.
+inline void find_rate(program_load& load) {
+  rational longest;
+  for (auto const& [link, part] : load.part) {
+    auto const time = part / load.capacity.at(link);
+    if (time <= longest) continue;
+    longest = time;
+    load.narrowest = link;
+  }
+  if (longest > rational(0)) load.rate = rational(1) / longest;
+}
+
 /// Routes the sends of a sound program over a machine whose ranks are the program's in their order.
 ///
 /// A route has the fewest links, then the largest capacity; equally good routes are used in turn. A
@@ -76,14 +88,7 @@ struct program_load {
       result.part[{found->path[i], found->path[i + 1]}] += rational(chunks) / buffer;
     }
   }
-  rational longest;
-  for (auto const& [link, part] : result.part) {
-    auto const time = part / result.capacity.at(link);
-    if (time <= longest) continue;
-    longest = time;
-    result.narrowest = link;
-  }
-  if (longest > rational(0)) result.rate = rational(1) / longest;
+  find_rate(result);
   return result;
 }
 

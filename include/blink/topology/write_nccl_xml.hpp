@@ -4,8 +4,8 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/topology/detail/nccl_rates.hpp>
 #include <blink/topology/device_tree.hpp>
-#include <blink/topology/readers/detail/nccl_rates.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <array>

@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 // Rooms may be compiled as one source.
 namespace blink::read_machine_test { namespace {
@@ -85,10 +87,50 @@ TEST(read_machine, files_are_known_by_their_beginning_not_by_their_name) {
   EXPECT_EQ(read_machine(file.path()).rank_positions().size(), 8U);
 }
 
+// A sample of each format, with an ending that misleads.
+TEST(read_machine, every_format_is_recognised) {
+  struct sample {
+    std::string file;
+    std::size_t ranks, links;
+  };
+  std::vector<sample> const samples{
+      {"blink.json", 2, 4},    {"nccl.xml", 2, 16},          {"rccl_partitions.xml", 3, 10},
+      {"hwloc.xml", 2, 8},     {"nvidia_smi.txt", 3, 14},    {"nvidia_smi_status.txt", 2, 6},
+      {"rocm_smi.txt", 4, 14}, {"rocm_bandwidth.txt", 3, 4}, {"xpu_smi.txt", 4, 22},
+      {"taccl.json", 3, 4},    {"astra_sim.yml", 12, 60},    {"astra_sim.json", 12, 60},
+      {"ns3.txt", 4, 8},       {"matrix.txt", 3, 6},
+  };
+  for (auto const& one : samples) {
+    SCOPED_TRACE(one.file);
+    auto const path = BLINK_TEST_DATA_DIR "/machines/" + one.file;
+    file_with const copy("machine.log", detail::file_text(path, "a sample"));
+    auto const machine = read_machine(copy.path());
+    EXPECT_EQ(machine.rank_positions().size(), one.ranks);
+    EXPECT_EQ(machine.links.size(), one.links);
+  }
+  for (char const* const name : {"cluster.conf", "cluster.yaml"}) {
+    file_with const copy(
+        "machine.log",
+        detail::file_text(BLINK_TEST_DATA_DIR "/machines/" + std::string(name), "a sample"));
+    EXPECT_NE(fault_of(copy.path()).find("the network of a cluster with 4 nodes"),
+              std::string::npos);
+  }
+}
+
+TEST(read_machine, copies_of_a_file_are_joined) {
+  std::string const file = BLINK_TEST_DATA_DIR "/machines/nccl.xml";
+  EXPECT_EQ(read_machine(file + ":3").rank_positions().size(), 6U);
+  EXPECT_EQ(read_machine(file + ":2@rails").rank_positions().size(), 4U);
+  EXPECT_NO_THROW(require_connected(read_machine(file + ":2@fabric")));
+  EXPECT_NE(fault_of(file + ":0").find("copies"), std::string::npos) << fault_of(file + ":0");
+  EXPECT_NE(fault_of(file + ":2@ring").find("@ring"), std::string::npos);
+  EXPECT_NE(fault_of("no_such.xml:2").find("no_such.xml"), std::string::npos);
+}
+
 TEST(read_machine, files_of_no_format_are_quoted) {
-  std::string const expected =
-      ", expected a JSON object with \"nodes\" and \"links\" or an NCCL or RCCL topology in XML or "
-      "the table of nvidia-smi topo -m";
+  auto const expected = ", expected " + names_of(machine_formats);
+  EXPECT_NE(expected.find(", the table of xpu-smi topology -m, "), std::string::npos);
+  EXPECT_TRUE(expected.ends_with(" or a matrix of rates in GB/s")) << expected;
   file_with const empty("empty.json", "");
   EXPECT_EQ(fault_of(empty.path()), empty.path() + ": the file is empty" + expected);
   file_with const junk("junk.xml", std::string("\0\1PK\3 binary", 11));

@@ -190,7 +190,10 @@ TEST(read_smi_matrix, refuses_what_it_cannot_read) {
   auto const fails = [](std::string const& all, std::string const& part) {
     EXPECT_ERROR((void)read_smi_matrix(all, "t.txt"), part);
   };
-  fails("no table", "t.txt:1: no line with the names of the GPUs, expected GPU0, GPU1, ");
+  fails("no table",
+        "t.txt:1: no line with the names of the GPUs above their rows, expected GPU0, ");
+  EXPECT_TRUE(is_smi_matrix("GPU0\t X \tNV18\nGPU1\tNV18\t X \n"));
+  fails("GPU0\t X \tNV18\nGPU1\tNV18\t X \n", "t.txt:1: no line with the names of the GPUs");
   fails(text("GPU0 X PIX SYS\nGPU1 PIX X\n"), "t.txt:2: the row of 'GPU0' has 3 paths or more");
   fails(text("GPU0 X\nGPU1 PIX X\n"), "t.txt:2: the row of 'GPU0' has 1 paths, expected 2");
   fails(text("GPU0 PIX X\nGPU1 PIX X\n"), "has no X in column 'GPU0'");
@@ -244,11 +247,17 @@ TEST(assumed_rates, are_read_or_refused) {
   assumed_rates rates;
   read_assumed_rate("nvlink=26.5", rates);
   read_assumed_rate("socket=40", rates);
-  EXPECT_EQ(rates, (assumed_rates{{link_kind::nvlink, rational(53, 2)}, {link_kind::socket, 40}}));
+  read_assumed_rate("xgmi=64", rates);
+  read_assumed_rate("xelink=26.5", rates);
+  EXPECT_EQ(rates, (assumed_rates{{link_kind::nvlink, rational(53, 2)},
+                                  {link_kind::socket, 40},
+                                  {link_kind::xgmi, 64},
+                                  {link_kind::xelink, rational(53, 2)}}));
   for (auto const* text :
        {"", "nvlink", "nvlink=", "nvlink=0", "pcie=-1", "memory=5", "pcie=1e9", "pcie=x"}) {
     SCOPED_TRACE(text);
-    EXPECT_ERROR(read_assumed_rate(text, rates), "expected nvlink=, pcie= or socket=");
+    EXPECT_ERROR(read_assumed_rate(text, rates),
+                 "expected nvlink=, xgmi=, xelink=, pcie= or socket=");
   }
 }
 

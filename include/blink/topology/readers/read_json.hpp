@@ -5,6 +5,7 @@
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/topology/readers/detail/json_checks.hpp>
 #include <blink/topology/readers/detail/json_text.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -58,9 +59,9 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-class machine_from_json {
+class machine_from_json : json_checks {
  public:
-  explicit machine_from_json(std::string const& file) : file_(file) {}
+  using json_checks::json_checks;
 
   topology read(json_value const& top) {
     require_kind(top, json_kind::object, "the file", "an object with nodes and links");
@@ -85,43 +86,12 @@ class machine_from_json {
     try {
       validate(machine_);
     } catch (input_error const& fault) {
-      fail_at(file_, top.line, fault.what());
+      fail_at(file(), top.line, fault.what());
     }
     return std::move(machine_);
   }
 
  private:
-  [[noreturn]] void fail(json_value const& at, std::string const& path, std::string const& found,
-                         std::string const& expected) const {
-    fail_at(file_, at.line, path + ": found " + found + ", expected " + expected);
-  }
-  static std::string excerpt(json_value const& value) {
-    switch (value.kind) {
-      case json_kind::array:
-        return "a list";
-      case json_kind::object:
-        return "an object";
-      case json_kind::number:
-        return value.text.substr(0, 40);
-      case json_kind::string:
-        return in_quotes(value.text);
-      default:
-        return value.text;
-    }
-  }
-  void require_kind(json_value const& value, json_kind kind, std::string const& path,
-                    std::string const& expected) const {
-    if (value.kind != kind) fail(value, path, excerpt(value), expected);
-  }
-  json_value const& required(json_value const& object, std::string const& path,
-                             std::string const& key) const {
-    auto const* value = object.find(key);
-    if (value == nullptr) {
-      fail_at(file_, object.line,
-              (path.empty() ? "the machine" : path) + ": '" + key + "' is missing");
-    }
-    return *value;
-  }
   void known_keys(json_value const& object, std::string const& path,
                   std::initializer_list<std::string_view> keys) const {
     for (std::size_t i = 0; i < object.keys.size(); ++i) {
@@ -134,21 +104,11 @@ class machine_from_json {
         list += (list.empty() ? "" : ", ") + std::string(each);
       }
       if (!known) {
-        fail_at(file_, value.line,
+        fail_at(file(), value.line,
                 (path.empty() ? "" : path + ": ") + "unknown key " + in_quotes(key) +
                     ", expected one of " + list);
       }
     }
-  }
-  std::int64_t integer(json_value const& value, std::string const& path, std::int64_t least,
-                       std::int64_t most) const {
-    auto const number =
-        value.kind == json_kind::number ? read_decimal(value.text, 0) : std::nullopt;
-    if (!number || number->numerator() < least || number->numerator() > most) {
-      fail(value, path, excerpt(value),
-           "an integer from " + std::to_string(least) + " to " + std::to_string(most));
-    }
-    return number->numerator();
   }
   std::optional<std::int64_t> count(json_value const& top, std::string const& key) const {
     auto const* value = top.find(key);
@@ -262,7 +222,7 @@ class machine_from_json {
                in_quotes(machine_.unit) + ", the machine's");
         }
       } else if (machine_.unit.empty()) {
-        fail_at(file_, item.line, path + ": 'unit' is missing here and in the machine");
+        fail_at(file(), item.line, path + ": 'unit' is missing here and in the machine");
       }
       if (auto const* latency = item.find("latency")) {
         l.latency_seconds =
@@ -276,12 +236,12 @@ class machine_from_json {
         try {
           l.kind = read_link_kind(kind->text);
         } catch (input_error const& fault) {
-          fail_at(file_, kind->line, path + ".kind: " + fault.what());
+          fail_at(file(), kind->line, path + ".kind: " + fault.what());
         }
       }
       machine_.links.push_back(l);
     }
-    if (machine_.unit.empty()) fail_at(file_, list.line, "the machine: 'unit' is missing");
+    if (machine_.unit.empty()) fail_at(file(), list.line, "the machine: 'unit' is missing");
   }
 
   /// Makes capacities integers: with the fewest steps of a unit, or with the given number.
@@ -290,7 +250,7 @@ class machine_from_json {
     for (auto const& [capacity, line] : capacities_) {
       auto const common = common_steps(steps, capacity.denominator(), max_steps);
       if (!common) {
-        fail_at(file_, line,
+        fail_at(file(), line,
                 "capacity " + capacity.to_text() +
                     ": the capacities need a common denominator above " +
                     std::to_string(max_steps) + ", expected coarser numbers");
@@ -310,7 +270,7 @@ class machine_from_json {
       try {
         machine_.links[i].capacity = (capacity * steps).numerator();
       } catch (overflow_error const&) {
-        fail_at(file_, line,
+        fail_at(file(), line,
                 "links[" + std::to_string(i) + "].capacity: " + capacity.to_text() +
                     " is too large, expected at most 62 bits");
       }
@@ -321,7 +281,6 @@ class machine_from_json {
   static constexpr int max_decimals = 9;
   static constexpr std::int64_t max_steps = 1'000'000'000;
 
-  std::string const& file_;
   topology machine_;
   std::unordered_map<int, int> position_;             // of a node id
   std::vector<std::pair<rational, int>> capacities_;  // of each link, with its line

@@ -68,10 +68,10 @@ namespace blink { inline namespace BLINK_ABI {
   }
   detail::xml_source const from{text, file};
   pugi::xml_document document;
-  auto const system =
-      detail::open_xml(from, document, "system",
-                       "no GPU found, expected the element <system> of a machine, as "
-                       "NCCL_TOPO_DUMP_FILE has it (<graphs> is NCCL_GRAPH_DUMP_FILE's)");
+  auto const system = detail::open_xml(
+      from, document, "system",
+      "no GPU found, expected the element <system> of a machine, as "
+      "NCCL_TOPO_DUMP_FILE has it (<graphs> is NCCL_GRAPH_DUMP_FILE's: blink check compares it)");
   auto const devices = detail::nccl_device_reader(options).read(system);
   auto machine = detail::nccl_link_builder(devices, options).build();
   machine.name = system.has("name") ? std::string(system.text("name"))

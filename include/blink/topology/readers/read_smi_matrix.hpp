@@ -6,16 +6,16 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/graph/detail/spanning_tree_search.hpp>
-#include <blink/topology/readers/detail/machine_builder.hpp>
-#include <blink/topology/readers/detail/nccl_rates.hpp>
+#include <blink/topology/detail/nccl_rates.hpp>
 #include <blink/topology/readers/detail/smi_matrix.hpp>
+#include <blink/topology/readers/detail/smi_neighbours.hpp>
+#include <blink/topology/readers/detail/table_machine_builder.hpp>
 #include <blink/topology/readers/reading_options.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -32,8 +32,12 @@ class smi_machine_builder {
  public:
   using level = smi_path::level;
 
-  smi_machine_builder(smi_matrix const& table, std::string const& file, assumed_rates const& rates)
-      : table_(table), file_(file), rates_(rates) {
+  smi_machine_builder(smi_matrix const& table, smi_neighbours const& beside,
+                      std::string const& file, assumed_rates const& rates)
+      : table_(table),
+        beside_(beside),
+        file_(file),
+        machine_(rates, [this](link_kind kind) { return assumed_rate(kind); }) {
     for (int at = 0; at < device_count(); ++at) {
       if (device(at).is_gpu()) gpus_.push_back(at);
     }
@@ -43,13 +47,13 @@ class smi_machine_builder {
     for (auto const& remark : table_.remarks) machine_.remark(remark);
     expect_known_pairs();
     for (auto const gpu : gpus_) {
-      machine_.add_node(node_kind::rank, "gpu" + device(gpu).name.substr(3), 0);
+      machine_.add_gpu("gpu" + device(gpu).name.substr(3));
     }
     remark_lost_nvlinks();
+    for (auto const& remark : beside_.remarks()) machine_.remark(remark);
     add_nvlinks();
     add_pcie();
-    constexpr std::int64_t most_steps = 1'000'000'000;
-    return machine_.build(file_, most_steps);
+    return machine_.build(file_);
   }
 
  private:
@@ -75,13 +79,6 @@ class smi_machine_builder {
     }
   }
 
-  int add_switch(std::string label) {
-    return machine_.add_node(node_kind::switch_node, std::move(label), 0);
-  }
-  void add_both_ways(int a, int b, link_kind kind, int links = 1) {
-    machine_.add_both_ways(a, b, rate_of(kind) * links, kind);
-  }
-
   /// The largest number of NVLinks between a GPU and one other, and of all pairs of the GPU.
   [[nodiscard]] std::pair<int, int> nvlinks_of(int gpu) const {
     int most = 0, sum = 0;
@@ -96,18 +93,9 @@ class smi_machine_builder {
   /// The most NVLinks of a GPU before Rubin. Pairs with more in sum share them at a switch.
   static constexpr std::int64_t most_in_sum = most_nvlinks(hopper);
 
-  /// The rate of the options, or one that is assumed from now on.
-  [[nodiscard]] rational rate_of(link_kind kind) {
-    if (auto const known = rates_.find(kind); known != rates_.end()) return known->second;
-    auto const [rate, why] = assumed_rate(kind);
-    machine_.remark(std::string(to_text(kind)) + " counts as " + rate.to_text() + " GB/s, " + why +
-                    ": the table says no rates (--link-rate " + std::string(to_text(kind)) +
-                    "=GB/s)");
-    return rates_[kind] = rate;
-  }
-
   /// A rate, and the reason for it.
-  [[nodiscard]] std::pair<rational, std::string> assumed_rate(link_kind kind) const {
+  [[nodiscard]] reasoned_rate assumed_rate(link_kind kind) const {
+    if (auto of_models = beside_.rate_of(kind)) return *of_models;
     if (kind == link_kind::socket) {
       return {assumed_between_processors, "as NCCL assumes between AMD processors"};
     }
@@ -151,14 +139,14 @@ class smi_machine_builder {
     for (int i = 0; i < gpu_count(); ++i) {
       if (switched.contains(sets.find(i))) {
         auto const [at, is_new] = switches.try_emplace(sets.find(i), 0);
-        if (is_new) at->second = add_switch("nvswitch");
-        add_both_ways(i, at->second, link_kind::nvlink, nvlinks_of(gpu_at(i)).first);
+        if (is_new) at->second = machine_.add_switch("nvswitch");
+        machine_.add_both_ways(i, at->second, link_kind::nvlink, nvlinks_of(gpu_at(i)).first);
         continue;
       }
       for (int j = i + 1; j < gpu_count(); ++j) {
         auto const path = between(gpu_at(i), gpu_at(j));
         if (path.is != level::nvlink) continue;
-        add_both_ways(i, j, link_kind::nvlink, path.links);
+        machine_.add_both_ways(i, j, link_kind::nvlink, path.links);
       }
     }
   }
@@ -169,18 +157,18 @@ class smi_machine_builder {
     for (int i = 0; i < gpu_count(); ++i) top[index(gpu_at(i))] = i;
     for (int at = 0; at < device_count(); ++at) {
       if (top[index(at)] < 0 && is_near_a_gpu(at)) {
-        top[index(at)] = add_switch(device(at).label);
+        top[index(at)] = machine_.add_switch(device(at).label);
       }
     }
     disjoint_sets sets(device_count());
     for (auto const farthest : {level::pix, level::pxb}) {
       join_nearer(sets, farthest);
-      raise(sets, top);
+      machine_.raise(sets, top);
     }
     join_nearer(sets, level::node);
-    join_by_affinity(sets);
+    table_machine_builder::join_by_affinity(sets, affinities());
     join_unknown(sets);
-    add_processors(sets, top);
+    machine_.add_processors(sets, top);
   }
 
   [[nodiscard]] bool is_near_a_gpu(int at) const {
@@ -199,36 +187,11 @@ class smi_machine_builder {
     }
   }
 
-  /// The tops of the branches of each set.
-  [[nodiscard]] static std::map<int, std::set<int>> branches_of(disjoint_sets& sets,
-                                                                std::vector<int> const& top) {
-    std::map<int, std::set<int>> result;
-    for (std::size_t at = 0; at < top.size(); ++at) {
-      if (top[at] >= 0) result[sets.find(static_cast<int>(at))].insert(top[at]);
-    }
+  /// The affinities of GPUs, by device. NVLink hides what else joins them.
+  [[nodiscard]] std::vector<std::string_view> affinities() const {
+    std::vector<std::string_view> result(table_.devices.size());
+    for (int const gpu : gpus_) result[index(gpu)] = device(gpu).affinity;
     return result;
-  }
-
-  /// Puts the branches of each set under one switch.
-  void raise(disjoint_sets& sets, std::vector<int>& top) {
-    for (auto const& [set, members] : branches_of(sets, top)) {
-      if (members.size() < 2) continue;
-      int const above = add_switch("pcie switch" + std::to_string(switch_count_++));
-      for (int const each : members) add_both_ways(each, above, link_kind::pcie);
-      for (auto& each : top) {
-        if (members.contains(each)) each = above;
-      }
-    }
-  }
-
-  /// Joins GPUs near the same processors. NVLink hides what else joins them.
-  void join_by_affinity(disjoint_sets& sets) const {
-    std::map<std::string_view, int> first;
-    for (int const gpu : gpus_) {
-      auto const& affinity = device(gpu).affinity;
-      if (affinity.empty() || affinity == "N/A" || affinity == "NUMA") continue;
-      sets.join(gpu, first.try_emplace(affinity, gpu).first->second);
-    }
   }
 
   /// Makes one processor of all branches if the table says nothing that parts them.
@@ -244,32 +207,20 @@ class smi_machine_builder {
     for (int at = 1; at < device_count(); ++at) sets.join(0, at);
   }
 
-  void add_processors(disjoint_sets& sets, std::vector<int> const& top) {
-    std::vector<int> processors;
-    for (auto const& [set, members] : branches_of(sets, top)) {
-      int const processor = add_switch("processor" + std::to_string(processors.size()));
-      processors.push_back(processor);
-      for (int const each : members) add_both_ways(each, processor, link_kind::pcie);
-    }
-    for (std::size_t i = 0; i < processors.size(); ++i) {
-      for (std::size_t j = i + 1; j < processors.size(); ++j)
-        add_both_ways(processors[i], processors[j], link_kind::socket);
-    }
-  }
-
   smi_matrix const& table_;
+  smi_neighbours const& beside_;
   std::string const& file_;
-  assumed_rates rates_;
   std::vector<int> gpus_;  // positions in the table; node i is GPU i
-  machine_builder machine_;
-  int switch_count_ = 0;
+  table_machine_builder machine_;
 };
 
 }  // namespace detail
 
-/// True if the text has the header of `nvidia-smi topo -m`: a line with GPU0, GPU1, ….
+/// True if the text has the header of `nvidia-smi topo -m`, a line with GPU0, GPU1, …, or a row.
 [[nodiscard]] inline bool is_smi_matrix(std::string_view text) {
-  return detail::smi_matrix_reader(text, "").header().has_value();
+  std::string const none;
+  detail::smi_matrix_reader const reader(text, none);
+  return reader.header().has_value() || reader.has_row();
 }
 
 /// Reads a machine from the table that `nvidia-smi topo -m` prints, of any driver: with or without
@@ -287,6 +238,11 @@ class smi_machine_builder {
 /// - Rates are those of `options`, or assumed. `topology::remarks` says which.
 /// - If the table is cut off, what its other rows say counts. A remark says where.
 ///
+/// The text may also hold what other commands print:
+/// - The names of the GPUs in `nvidia-smi nvlink -s` or `nvidia-smi -L` set the rates of NVLink and
+///   PCIe. Of several models the slowest counts. Inactive links are remarks.
+/// - Pairs without OK in `nvidia-smi topo -p2p` are a remark. They keep their links.
+///
 /// file:   the name that errors start with
 /// Source: codes as in the legend of nvidia-smi; rates as `read_nccl_xml`
 /// Time:   O(D^2 log D) for D devices.
@@ -299,14 +255,8 @@ class smi_machine_builder {
   if (options.is_strict && !table.remarks.empty()) {
     throw input_error(file + ": " + table.remarks.front() + ", expected a table without remarks");
   }
-  auto machine = detail::smi_machine_builder(table, file, options.rates).build();
-  machine.name = std::filesystem::path(file).stem().string();
-  try {
-    validate(machine);
-  } catch (input_error const& fault) {
-    throw input_error(file + ": " + fault.what());
-  }
-  return machine;
+  detail::smi_neighbours const beside(text);
+  return detail::smi_machine_builder(table, beside, file, options.rates).build();
 }
 
 }}  // namespace blink::BLINK_ABI

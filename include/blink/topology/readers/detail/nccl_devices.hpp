@@ -3,7 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/topology/readers/detail/nccl_rates.hpp>
+#include <blink/topology/detail/nccl_rates.hpp>
 #include <blink/topology/readers/detail/xml_element.hpp>
 #include <blink/topology/readers/nccl_xml_options.hpp>
 #include <blink/topology/topology.hpp>

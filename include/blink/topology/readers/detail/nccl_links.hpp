@@ -3,9 +3,9 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/topology/readers/detail/machine_builder.hpp>
+#include <blink/topology/detail/machine_builder.hpp>
+#include <blink/topology/detail/nccl_rates.hpp>
 #include <blink/topology/readers/detail/nccl_devices.hpp>
-#include <blink/topology/readers/detail/nccl_rates.hpp>
 #include <blink/topology/readers/detail/xml_element.hpp>
 #include <blink/topology/readers/nccl_xml_options.hpp>
 #include <blink/topology/topology.hpp>
@@ -206,8 +206,8 @@ class nccl_link_builder {
     return target.starts_with("fffffff:") ? hidden_plane : *bus_number(target);
   }
 
-  /// Finds the hosts whose GPUs have the same links to each NVSwitch. One switch with the sum of the
-  /// links lets through as much, and plans for it are simpler.
+  /// Finds the hosts whose GPUs have other links to some NVSwitch than their neighbours. In other
+  /// hosts one switch with the sum of the links lets through as much, and has simpler plans.
   void compare_planes() {
     std::map<int, std::map<std::uint64_t, std::int64_t>> first;  // by host
     std::set<int> hidden_hosts;

@@ -4,6 +4,8 @@
 #include <blink/core/config.hpp>
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
+#include <blink/topology/readers/detail/peer_access.hpp>
+#include <blink/topology/readers/detail/text_lines.hpp>
 
 #include <algorithm>
 #include <array>
@@ -55,26 +57,40 @@ class smi_matrix_reader {
  public:
   using level = smi_path::level;
 
-  smi_matrix_reader(std::string_view text, std::string const& file) : file_(file) {
-    split_lines(text);
+  smi_matrix_reader(std::string_view text, std::string const& file)
+      : file_(file), lines_(text_lines(text)) {}
+
+  /// True if there is a row, such as "GPU0 X NV12 SYS".
+  [[nodiscard]] bool has_row() const {
+    return std::any_of(lines_.begin(), lines_.end(), [](std::string const& line) {
+      auto const words = words_of(line);
+      return words.size() > 2 && is_number_of("GPU", words[0]) && !codes_of(words[1]).empty() &&
+             !codes_of(words[2]).empty();
+    });
   }
 
-  /// Returns the line of the header, "GPU0 GPU1 … CPU Affinity"; nothing if there is none.
+  /// Returns the line of the header, "GPU0 GPU1 … CPU Affinity"; nothing if there is none. A
+  /// header of topo -p2p counts only if there is no other.
   [[nodiscard]] std::optional<std::size_t> header() const {
+    std::optional<std::size_t> of_access;
     for (std::size_t at = 0; at < lines_.size(); ++at) {
       auto const words = words_of(lines_[at]);
       if (words.empty() || !is_number_of("GPU", words.front().substr(0, 4))) continue;
-      // The rows begin with the same name. Their next words are paths.
-      if (words.size() == 1 || codes_of(words[1]).empty()) return at;
+      // The rows begin with the same name. Their next words are paths or answers.
+      if (words.size() > 1 && (!codes_of(words[1]).empty() || is_access_answer(words[1]))) continue;
+      if (!is_above_answers(at)) return at;
+      if (!of_access) of_access = at;
     }
-    return std::nullopt;
+    return of_access;
   }
 
   /// Throws: input_error with file and line for a table without header, rows that do not match it,
   ///         names that appear twice, and a diagonal without X.
   [[nodiscard]] smi_matrix read() {
     auto const top = header();
-    if (!top) fail_at(file_, 1, "no line with the names of the GPUs, expected GPU0, GPU1, …");
+    if (!top)
+      fail_at(file_, 1,
+              "no line with the names of the GPUs above their rows, expected GPU0, GPU1, …");
     table_.header_line = static_cast<int>(*top) + 1;
     read_header(*top);
     std::size_t const count = table_.devices.size();
@@ -98,33 +114,6 @@ class smi_matrix_reader {
   [[nodiscard]] static bool is_number_of(std::string_view kind, std::string_view word) {
     return word.size() > kind.size() && word.starts_with(kind) &&
            word.find_first_not_of("0123456789", kind.size()) == std::string_view::npos;
-  }
-
-  /// Drops colours (ESC [ … m) and carriage returns. What is neither printable nor a tab becomes a
-  /// question mark, because names are printed.
-  void split_lines(std::string_view text) {
-    std::string line;
-    for (std::size_t i = 0; i <= text.size(); ++i) {
-      if (i == text.size() || text[i] == '\n') {
-        lines_.push_back(std::move(line));
-        line.clear();
-      } else if (text[i] == '\x1b') {
-        while (i + 1 < text.size() && text[i] != 'm' && text[i + 1] != '\n') ++i;
-      } else if (text[i] != '\r') {
-        bool const is_text = text[i] == '\t' || (' ' <= text[i] && text[i] <= '~');
-        line += is_text ? text[i] : '?';
-      }
-    }
-  }
-
-  [[nodiscard]] static std::vector<std::string_view> words_of(std::string_view line) {
-    std::vector<std::string_view> result;
-    for (std::size_t at = 0; (at = line.find_first_not_of(" \t", at)) != std::string_view::npos;) {
-      auto const end = std::min(line.find_first_of(" \t", at), line.size());
-      result.push_back(line.substr(at, end - at));
-      at = end;
-    }
-    return result;
   }
 
   /// The paths that a word writes: one, or several where a terminal ran them together
@@ -253,16 +242,23 @@ class smi_matrix_reader {
     if (found.size() == columns && word < words.size()) device.affinity = words[word];
   }
 
+  /// True if the next line is a row of `nvidia-smi topo -p2p`.
+  [[nodiscard]] bool is_above_answers(std::size_t at) const {
+    while (++at < lines_.size()) {
+      auto const words = words_of(lines_[at]);
+      if (!words.empty()) return std::any_of(words.begin(), words.end(), is_access_answer);
+    }
+    return false;
+  }
+
   /// The rows of `nvidia-smi topo -p2p` begin with X, too.
   void refuse_table_of_access(std::size_t at, std::vector<std::string_view> const& words) const {
-    constexpr std::array<std::string_view, 6> answers{"OK", "NS", "CNS", "GNS", "TNS", "DR"};
-    for (auto const word : words) {
-      if (std::find(answers.begin(), answers.end(), word) == answers.end()) continue;
-      fail_at(file_, static_cast<int>(at) + 1,
-              in_quotes(word) +
-                  ": a table of topo -p2p, which says what may reach what, not what "
-                  "joins it; expected that of topo -m");
-    }
+    auto const answer = std::find_if(words.begin(), words.end(), is_access_answer);
+    if (answer == words.end()) return;
+    fail_at(file_, static_cast<int>(at) + 1,
+            in_quotes(*answer) +
+                ": a table of topo -p2p, which says what may reach what, not what "
+                "joins it; expected that of topo -m");
   }
 
   [[nodiscard]] bool is_last_row(std::size_t at) const {

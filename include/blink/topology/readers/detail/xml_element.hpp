@@ -140,6 +140,30 @@ class xml_remarks {
   std::vector<std::string> texts_;
 };
 
+/// The name of an XML text's root element, behind declarations, comments and a document type. Empty
+/// for any other text. Reads no further than that.
+[[nodiscard]] inline std::string_view xml_root_name(std::string_view text) {
+  auto const skip = [&](std::string_view end) {
+    auto const at = text.find(end);
+    text.remove_prefix(at == std::string_view::npos ? text.size() : at + end.size());
+  };
+  for (;;) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (text.starts_with("<?")) {
+      skip("?>");
+    } else if (text.starts_with("<!--")) {
+      skip("-->");
+    } else if (text.starts_with("<!")) {
+      auto const inner = text.find_first_of("[>");  // a document type may hold declarations
+      skip(inner != std::string_view::npos && text[inner] == '[' ? "]>" : ">");
+    } else if (text.starts_with('<')) {
+      return text.substr(1, std::min(text.find_first_of(" \t\r\n/>"), text.size()) - 1);
+    } else {
+      return {};
+    }
+  }
+}
+
 /// Parses an XML text into `document` and returns its root element, the only one at the top.
 ///
 /// name:     of the root element

@@ -8,6 +8,7 @@
 #include <blink/topology/topology.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,5 +65,18 @@ class machine_builder {
   topology machine_;
   std::vector<exact_link> links_;
 };
+
+/// Names a machine after its file, without folder and ending, and validates it.
+///
+/// Throws: input_error that starts with the file's name.
+[[nodiscard]] inline topology named_after(std::string const& file, topology machine) {
+  machine.name = std::filesystem::path(file).stem().string();
+  try {
+    validate(machine);
+  } catch (input_error const& fault) {
+    throw input_error(file + ": " + fault.what());
+  }
+  return machine;
+}
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads any bytes as a plan, a plan of groups, hints, tuning tables or an MSCCL algorithm
+// (libFuzzer). The first byte chooses which.
+
+#include <blink/core/error.hpp>
+#include <blink/interop/check_program.hpp>
+#include <blink/interop/read_msccl_xml.hpp>
+#include <blink/planning/constraints/read_hints.hpp>
+#include <blink/planning/plan/groups_file.hpp>
+#include <blink/planning/plan/plan_file.hpp>
+#include <blink/schedule/tuning_file.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  if (size == 0) return 0;
+  std::string_view const text(reinterpret_cast<char const*>(data) + 1, size - 1);
+  try {
+    switch (data[0] % 5) {
+      case 0: {
+        auto const plan = blink::read_plan(text, "input");
+        auto const written = blink::write_plan(plan);
+        if (blink::write_plan(blink::read_plan(written, "copy")) != written) std::abort();
+        break;
+      }
+      case 1:
+        (void)blink::read_groups(text, "input");
+        break;
+      case 2:
+        (void)blink::read_hints(text, "input");
+        break;
+      case 3:
+        (void)blink::read_tuning(text, "input");
+        break;
+      default:
+        (void)blink::check_program(blink::read_msccl_xml(text, "input"));
+    }
+  } catch (blink::error const&) {  // the right answer to most bytes
+  }
+  return 0;
+}

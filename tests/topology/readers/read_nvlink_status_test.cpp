@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/topology/readers/detail/gpu_models.hpp>
+#include <blink/topology/readers/detail/nvlink_status.hpp>
+#include <blink/topology/readers/detail/peer_access.hpp>
+#include <blink/topology/readers/read_nvlink_status.hpp>
+#include <blink/topology/readers/read_smi_matrix.hpp>
+
+#include "support/damaged_text.hpp"
+#include "support/expect_error.hpp"
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Rooms may be compiled as one source.
+namespace blink::read_nvlink_status_test { namespace {
+
+std::string const table =
+    "\tGPU0\tGPU1\tGPU2\tCPU Affinity\n"
+    "GPU0\t X \tNV2\tSYS\t0-19\n"
+    "GPU1\tNV2\t X \tSYS\t0-19\n"
+    "GPU2\tSYS\tSYS\t X \t20-39\n"
+    "\n"
+    "Legend:\n"
+    "  NV#  = Connection traversing a bonded set of # NVLinks\n";
+
+std::string const status =
+    "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-00000000-0000-0000-0000-000000000000)\n"
+    "\t Link 0: 25 GB/s\n"
+    "\t Link 1: 25 GB/s\n"
+    "GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-00000000-0000-0000-0000-000000000000)\n"
+    "\t Link 0: 25.781 GB/s\n"
+    "\t Link 1: <inactive>\n"
+    "\t Link 11: <inactive>\n"
+    "GPU 2: NVIDIA A100-SXM4-80GB\n"
+    "NVML: Unable to retrieve NVLink information as all links are inactive\n";
+
+std::string const access =
+    " \tGPU0\tGPU1\tGPU2\t\n"
+    " GPU0\tX\tOK\tNS\t\n"
+    " GPU1\tOK\tX\tCNS\t\n"
+    " GPU2\tNS\tCNS\tX\t\n";
+
+using pairs = std::set<std::pair<int, int>>;
+
+std::string all_remarks(topology const& machine) {
+  std::string result;
+  for (auto const& remark : machine.remarks) result += remark + "\n";
+  return result;
+}
+
+rational rate_of(topology const& machine, link_kind kind) {
+  for (auto const& l : machine.links) {
+    if (l.kind == kind) return machine.in_units(l.capacity);
+  }
+  return 0;
+}
+
+std::string text_of(std::string const& path) {
+  std::ifstream stream(path);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+TEST(nvlink_status, lists_models_and_links) {
+  auto const found = detail::read_nvlink_lines(table + status);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found.at(0).model, "NVIDIA A100-SXM4-80GB");
+  EXPECT_EQ(found.at(0).links.size(), 2U);
+  auto const& one = found.at(1);
+  ASSERT_EQ(one.links.size(), 3U);
+  EXPECT_EQ(one.links.at(0), rational(25781, 1000));
+  EXPECT_EQ(one.links.at(1), std::nullopt);
+  EXPECT_EQ(one.links.at(11), std::nullopt);
+  EXPECT_FALSE(one.has_none_active);
+  EXPECT_EQ(found.at(2).model, "NVIDIA A100-SXM4-80GB");
+  EXPECT_TRUE(found.at(2).has_none_active);
+  EXPECT_EQ(
+      detail::inactive_nvlinks(found),
+      (std::vector<std::string>{"GPU1: inactive NVLinks 1, 11", "GPU2: all NVLinks are inactive"}));
+  for (auto const* other : {"", "GPU 0:", "GPU 99999: x", "GPU x: y", "Link 0: 25 GB/s",
+                            "GPU 0: (UUID: x)", "GPU0 X NV1"}) {
+    EXPECT_TRUE(detail::read_nvlink_lines(other).empty()) << other;
+  }
+  auto const odd =
+      detail::read_nvlink_lines("GPU 7: X\r\nLink 0: fast\nLink one: 5 GB/s\nLink 2:\n");
+  EXPECT_TRUE(odd.at(7).links.empty());
+}
+
+TEST(gpu_models, are_found_as_whole_words) {
+  using detail::gpu_model_of;
+  EXPECT_EQ(gpu_model_of("Tesla V100-SXM2-32GB")->sm, 70);
+  EXPECT_EQ(gpu_model_of("NVIDIA A100-SXM4-80GB")->sm, 80);
+  EXPECT_EQ(gpu_model_of("NVIDIA GeForce RTX 3090 Ti")->sm, 86);
+  EXPECT_EQ(gpu_model_of("NVIDIA RTX A6000")->pcie, "16 GT/s");
+  EXPECT_EQ(gpu_model_of("NVIDIA H200 NVL")->name, "H200");
+  EXPECT_EQ(gpu_model_of("NVIDIA H20")->name, "H20");
+  EXPECT_EQ(gpu_model_of("NVIDIA B200")->sm, 100);
+  EXPECT_EQ(gpu_model_of("NVIDIA GB200")->pcie, "");
+  EXPECT_EQ(gpu_model_of("NVIDIA L40S")->sm, 0);
+  EXPECT_EQ(gpu_model_of("NVIDIA A10")->sm, 0);
+  EXPECT_EQ(gpu_model_of("NVIDIA RTX PRO 6000 Blackwell Server Edition")->pcie, "32 GT/s");
+  for (auto const* unknown : {"", "A1000", "XA100", "Radeon", "RTX3090"}) {
+    EXPECT_EQ(gpu_model_of(unknown), std::nullopt) << unknown;
+  }
+}
+
+TEST(nvlink_status, models_beside_the_table_set_rates) {
+  auto const plain = read_smi_matrix(table, "t");
+  EXPECT_EQ(rate_of(plain, link_kind::nvlink), rational(50));
+  for (auto const& text : {table + status, status + "\n" + table}) {
+    auto const machine = read_smi_matrix(text, "t");
+    EXPECT_EQ(rate_of(machine, link_kind::nvlink), rational(50));
+    EXPECT_EQ(rate_of(machine, link_kind::pcie), rational(24));
+    auto const remarks = all_remarks(machine);
+    EXPECT_SAYS(remarks, "GPU1: inactive NVLinks 1, 11\n");
+    EXPECT_SAYS(remarks, "GPU2: all NVLinks are inactive\n");
+    EXPECT_SAYS(remarks, "nvlink counts as 25 GB/s, one link of A100: ");
+    EXPECT_SAYS(remarks, "pcie counts as 24 GB/s, x16 of A100: ");
+  }
+  struct row {
+    std::string models;
+    rational nvlink, pcie;
+  };
+  for (auto const& [models, nvlink, pcie] : std::vector<row>{
+           {"GPU 0: Tesla V100-SXM2-32GB (UUID: x)\n", 50, 12},
+           {"GPU 0: NVIDIA B200\n", 100, 48},
+           {"GPU 0: NVIDIA GB200\n", 100, 24},
+           {"GPU 0: NVIDIA GeForce RTX 3090\n", rational(225, 8), 24},
+           {"GPU 0: NVIDIA B200\nGPU 1: NVIDIA H200\n", 50, 48},
+           {"GPU 0: NVIDIA L40S\n", 50, 24},  // has no NVLink, yet the table says so
+           {"GPU 0: unheard of\n", 50, 24},
+       }) {
+    SCOPED_TRACE(models);
+    auto const machine = read_smi_matrix(models + table, "t");
+    EXPECT_EQ(rate_of(machine, link_kind::nvlink), nvlink);
+    EXPECT_EQ(rate_of(machine, link_kind::pcie), pcie);
+    reading_options const given{{{link_kind::nvlink, 20}, {link_kind::pcie, 10}}};
+    auto const set = read_smi_matrix(models + table, "t", given);
+    EXPECT_EQ(rate_of(set, link_kind::nvlink), rational(40));
+    EXPECT_EQ(rate_of(set, link_kind::pcie), rational(10));
+  }
+}
+
+TEST(nvlink_status, alone_it_is_no_machine) {
+  EXPECT_TRUE(is_nvlink_status(status));
+  EXPECT_FALSE(is_nvlink_status(table));
+  EXPECT_FALSE(is_nvlink_status("GPU 0: Tesla V100 (UUID: x)\n"));
+  EXPECT_FALSE(is_smi_matrix(status));
+  EXPECT_ERROR((void)read_nvlink_status(status, "t.txt"),
+               "t.txt: the output of nvidia-smi nvlink -s, which does not say where the links go, "
+               "expected that of nvidia-smi topo -m beside it");
+}
+
+TEST(peer_access, pairs_without_ok_are_a_remark) {
+  auto const without = [](std::string const& text) {
+    return detail::peer_access_reader(text).pairs_without();
+  };
+  EXPECT_EQ(without(access), (pairs{{0, 2}, {1, 2}}));
+  EXPECT_EQ(without("nvidia-smi topo -p2p r\n" + access), (pairs{{0, 2}, {1, 2}}));
+  EXPECT_TRUE(without("nvidia-smi topo -p2p n\n" + access).empty());
+  EXPECT_TRUE(without("nvidia-smi topo -p2p a\n" + access).empty());
+  EXPECT_TRUE(without(table).empty());
+  EXPECT_TRUE(without("GPU0 GPU1\nGPU0 X NS NS\nGPU1 NS X\n").empty());  // a row of another width
+  for (auto const& text : {table + "\n" + access, table + access, access + "\n" + table}) {
+    auto const machine = read_smi_matrix(text, "t");
+    EXPECT_EQ(machine.rank_positions().size(), 3U);
+    EXPECT_EQ(rate_of(machine, link_kind::nvlink), rational(50));
+    EXPECT_SAYS(all_remarks(machine),
+                "no peer access between GPU0 and GPU2, GPU1 and GPU2 (topo -p2p): they exchange "
+                "data through the host's memory\n");
+  }
+  EXPECT_ERROR((void)read_smi_matrix(access, "t.txt"), "a table of topo -p2p");
+  std::string names, rows;
+  for (int i = 0; i < 5; ++i) {
+    names += " GPU" + std::to_string(i);
+    rows += "GPU" + std::to_string(i);
+    for (int j = 0; j < 5; ++j) rows += i == j ? " X" : " GNS";
+    rows += "\n";
+  }
+  EXPECT_SAYS(all_remarks(read_smi_matrix(table + names + "\n" + rows, "t")),
+              "GPU1 and GPU2, GPU1 and GPU3 and 4 more pairs (topo -p2p)");
+}
+
+TEST(nvlink_status, damaged_texts_end_in_a_machine_or_an_error) {
+  int const read = blink_test::read_damaged(table + status + access, [](std::string const& text) {
+    validate(read_smi_matrix(text, "t.txt"));
+  });
+  EXPECT_GT(read, 50);
+  EXPECT_LT(read, 999);
+}
+
+TEST(nvlink_status_corpus, agrees_with_the_facts) {
+  std::string const folder = std::string(BLINK_SHARED_DIR) + "/topo-corpus/nvidia-smi/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no corpus here";
+  struct facts {
+    std::string file, model;
+    std::size_t gpus, links;
+    rational rate;
+    int inactive;
+  };
+  for (auto const& [file, model, gpus, links, rate, inactive] : std::vector<facts>{
+           {"nvlink-s-a100x8.txt", "NVIDIA A100-SXM4-80GB", 8, 12, 25, 0},
+           {"nvlink-s-rtx3090x2.txt", "NVIDIA GeForce RTX 3090", 2, 4, rational(14062, 1000), 0},
+           {"nvlink-s-v100-inactive.txt", "Tesla V100-SXM2-32GB", 7, 6, rational(25781, 1000), 6},
+       }) {
+    SCOPED_TRACE(file);
+    auto const text = text_of(folder + file);
+    auto const found = detail::read_nvlink_lines(text);
+    EXPECT_EQ(found.size(), gpus);
+    int off = 0;
+    for (auto const& [number, gpu] : found) {
+      EXPECT_EQ(gpu.model, model);
+      EXPECT_EQ(gpu.links.size(), links);
+      for (auto const& [link, its_rate] : gpu.links) {
+        off += its_rate ? 0 : 1;
+        EXPECT_EQ(its_rate.value_or(rate), rate);
+      }
+    }
+    EXPECT_EQ(off, inactive);
+    EXPECT_TRUE(is_nvlink_status(text));
+    EXPECT_FALSE(is_smi_matrix(text));
+  }
+  auto const yard = read_smi_matrix(text_of(folder + "yard-v100x8-nolegend.txt"), "yard");
+  EXPECT_SAYS(all_remarks(yard), "nvlink counts as 25 GB/s, one link of V100: ");
+  EXPECT_SAYS(all_remarks(yard), "pcie counts as 12 GB/s, x16 of V100: ");
+  auto const pair = read_smi_matrix(text_of(folder + "rtx3090x2-reflowed.txt"), "pair");
+  EXPECT_SAYS(all_remarks(pair), "no peer access between GPU0 and GPU1 (topo -p2p)");
+  EXPECT_EQ(
+      detail::peer_access_reader(text_of(folder + "p2p-perfkit-4gpu-pairs.txt")).pairs_without(),
+      (pairs{{0, 2}, {0, 3}, {1, 2}, {1, 3}}));
+}
+
+}}  // namespace blink::read_nvlink_status_test
