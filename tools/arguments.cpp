@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <sstream>
@@ -104,7 +105,10 @@ std::optional<int> read_root(std::string const& text) {
 }
 
 void add_reading_options(CLI::App& command, machine_choice& choice, std::string const& about) {
-  command.add_option("--ranks,-r", choice.ranks, "ids of the ranks " + about + ", such as 0,1,4-6")
+  command
+      .add_option("--ranks,-r", choice.ranks,
+                  "ids of the ranks " + about +
+                      ", such as 0,1,4-6; visible: as\nCUDA_VISIBLE_DEVICES or its like says")
       ->check([](std::string const& text) {
         return text.empty() ? std::string("no ids, expected some such as 0,1,4-6") : "";
       });
@@ -176,11 +180,42 @@ CLI::Option* add_output_option(CLI::App& command, std::string const& names, std:
   });
 }
 
+namespace {
+
+/// The ids of the GPUs that a variable of the job's environment makes visible.
+std::vector<int> visible_devices(topology const& machine) {
+  for (char const* const name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                 "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
+    auto const* const value = std::getenv(name);
+    if (value == nullptr) continue;
+    std::vector<int> result;
+    for (int const device : read_ids(name, value)) {
+      auto const label = "gpu" + std::to_string(device);
+      auto const found = std::find_if(
+          machine.nodes.begin(), machine.nodes.end(),
+          [&](struct node const& n) { return n.kind == node_kind::rank && n.label == label; });
+      if (found == machine.nodes.end()) {
+        throw input_error(std::string(name) + "=" + detail::in_quotes(value) + ": " + label +
+                          " is not in machine " + detail::in_quotes(machine.name));
+      }
+      result.push_back(found->id);
+    }
+    return result;
+  }
+  throw input_error(
+      "--ranks visible: CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and "
+      "ZE_AFFINITY_MASK are not set, expected one of them");
+}
+
+}  // namespace
+
 allocation part_of(topology whole, machine_choice const& choice) {
   allocation result;
   result.machine = whole;
   result.whole = std::move(whole);
-  if (!choice.ranks.empty()) {
+  if (choice.ranks == "visible") {
+    result.machine = subset(result.machine, visible_devices(result.machine));
+  } else if (!choice.ranks.empty()) {
     result.machine = subset(result.machine, read_ids("--ranks", choice.ranks));
   }
   auto const& links = choice.links;

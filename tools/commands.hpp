@@ -22,6 +22,7 @@ void add_perf_command(CLI::App& app);      ///< blink perf: measure on this mach
 void add_check_command(CLI::App& app);     ///< blink check: is a plan file sound?
 void add_simulate_command(CLI::App& app);  ///< blink simulate: the time on a machine
 void add_tune_command(CLI::App& app);      ///< blink tune: the fastest algorithm for each size
+void add_probe_command(CLI::App& app);     ///< blink probe: what ranks move between each other
 void add_report_command(CLI::App& app);    ///< blink report: what records of calls say
 void add_run_command(CLI::App& app);       ///< blink run: start a program in several processes
 

@@ -26,6 +26,7 @@ constexpr char const* about =
     "  blink check dgx1v plan.json                   the check of a plan\n"
     "  blink simulate dgx1v --sizes 8:1G             its time on the machine, link by link\n"
     "  blink perf -g 4                               all-reduce on this machine\n"
+    "  blink probe -g 4 --out machine.json           what this machine moves between ranks\n"
     "  blink run -n 4 -- PROGRAM                     a program in four processes\n"
     "  blink report calls.*.jsonl                    late ranks, slow links of its calls\n"
     "\n"
@@ -60,6 +61,7 @@ int main(int argc, char** argv) {
   blink::tools::add_plan_command(app);
   blink::tools::add_perf_command(app);
   blink::tools::add_tune_command(app);
+  blink::tools::add_probe_command(app);
   blink::tools::add_check_command(app);
   blink::tools::add_simulate_command(app);
   blink::tools::add_run_command(app);

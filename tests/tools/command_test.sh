@@ -300,6 +300,22 @@ ok "rings of NCCL on a machine" "rate  *14.2857 GB/s (100/7) at most" "$blink" c
 ok "rings of NCCL beside the optimum" "rate/bound 16.7 %" "$blink" check graphs.xml --machine dgx1v
 refused "graphs are no machine" "blink check compares it" "$blink" topo graphs.xml
 refused "graphs of another machine" "expected all ranks of machine" "$blink" check graphs.xml --machine dgx2
+ok "probe of threads" "  exact  " "$blink" probe -g 3 --bytes 64K --seconds 0.5 --out probe.json
+ok "its machine is planned" "rate/bound 100.0 %" "$blink" plan probe.json -c all_gather
+ok "probe of processes" "2 ranks as processes" "$blink" run -n 2 -- "$blink" probe --bytes 64K --seconds 0.5
+printf '0 1e5\n1e5 0\n' > fast.txt
+ok "links that are slower than described" "  0 -> 1: .* GB/s, described 1e+05" "$blink" probe fast.txt --bytes 64K --seconds 0.5
+refused "probe of other ranks" "2 ranks, expected 3, those that are measured" "$blink" probe fast.txt -g 3
+ok "visible devices" "3: 2 5 7" env CUDA_VISIBLE_DEVICES=2,5,7 "$blink" topo dgx1v --ranks visible
+refused "devices of another machine" "CUDA_VISIBLE_DEVICES='8': gpu8 is not in machine" env CUDA_VISIBLE_DEVICES=8 "$blink" topo dgx1v --ranks visible
+refused "no visible devices" "are not set" env -u CUDA_VISIBLE_DEVICES "$blink" topo dgx1v --ranks visible
+refused "devices by UUID" "CUDA_VISIBLE_DEVICES: found 'GPU-1'" env CUDA_VISIBLE_DEVICES=GPU-1 "$blink" topo dgx1v --ranks visible
+awk 'BEGIN { for (i = 0; i < 200000; ++i) printf "["; print "" }' > deep.json
+for call in "check dgx1v deep.json" "plan dgx1v --hints deep.json" "plan dgx1v --repair deep.json" "topo deep.json" \
+  "perf -g 2 --tuning deep.json -b 1K -e 1K" "simulate dgx1v --plan deep.json"; do
+  refused "deep nesting: $call" "deep.json" "$blink" $call
+done
+refused "levels of a plan file" "deep.json:1: more than 100 levels" "$blink" check dgx1v deep.json
 ok "rates of the table" "remark  *socket counts as 16 GB/s" "$blink" plan smi.log
 refused "rates that the machine states" "states its own rates of pcie" "$blink" plan dgx1v --link-rate pcie=48
 refused "rate without a number" "expected nvlink=, .* or socket=" "$blink" plan smi.log --link-rate pcie

@@ -51,6 +51,14 @@ foreach(name IN ITEMS openmpi mpich)
            COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 $<TARGET_FILE:example_mpi_${name}>)
   set_tests_properties(example.mpi_all_reduce.${name} PROPERTIES
                        TIMEOUT 60 PROCESSORS 2 PASS_REGULAR_EXPRESSION "^1\n")
+  add_executable(probe_mpi_${name} ${PROJECT_SOURCE_DIR}/tools/mpi/probe.cpp)
+  target_include_directories(probe_mpi_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools)
+  target_link_libraries(probe_mpi_${name} PRIVATE blink_development mpi_${name})
+  add_dependencies(blink_mpi_tests probe_mpi_${name})
+  add_test(NAME mpi.${name}.probe
+           COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 $<TARGET_FILE:probe_mpi_${name}> --seconds 1 --bytes 65536)
+  set_tests_properties(mpi.${name}.probe PROPERTIES
+                       TIMEOUT 120 PROCESSORS 2 PASS_REGULAR_EXPRESSION "  exact  .*  ring  ")
   # Between hosts. Not with MPICH 4.0.2, whose MPI_Finalize does not always end there, not even that of a program of a few sends.
   if(BLINK_TEST_SLOW AND name STREQUAL openmpi)
     add_test(NAME mpi.${name}.2_hosts

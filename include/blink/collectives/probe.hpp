@@ -42,8 +42,9 @@ class prober {
       : me_(comm),
         options_(options),
         meeting_(comm.prepare(star_schedule(comm.rank_count()))),
-        input_(communicator_buffer<unsigned char>(comm, options.bytes)),
-        output_(communicator_buffer<unsigned char>(comm, options.bytes)),
+        count_(std::max<std::size_t>(1, options.bytes / sizeof(float))),
+        input_(communicator_buffer<float>(comm, count_)),
+        output_(communicator_buffer<float>(comm, count_)),
         longest_(communicator_buffer<double>(comm, 2)) {}
 
   [[nodiscard]] measured_rates measure() {
@@ -82,7 +83,7 @@ class prober {
     return destinations(static_cast<std::size_t>(me_.rank_count()), -1);
   }
 
-  /// What ranks and hosts move while all of their ranks do.
+  /// Measures ranks and hosts while all of their ranks send.
   void measure_hosts(measured_rates& result) {
     auto next_of_host = nobody_sends();
     bool has_any = false;
@@ -93,7 +94,9 @@ class prober {
       }
     }
     if (has_any) {
-      auto const rate = rate_of(next_of_host);
+      // Half of what an all-reduce moves is combined on arrival.
+      auto const rate =
+          2 * bytes() / (seconds_of(next_of_host, count_) + seconds_of(next_of_host, count_, true));
       for (std::size_t r = 0; r < next_of_host.size(); ++r) {
         if (next_of_host[r] >= 0) result.together[r] = rate;
       }
@@ -165,18 +168,25 @@ class prober {
 
   /// Bytes per second of each message of a pattern.
   [[nodiscard]] double rate_of(destinations const& pattern) {
-    return static_cast<double>(options_.bytes) / seconds_of(pattern, options_.bytes);
+    return bytes() / seconds_of(pattern, count_);
   }
+  [[nodiscard]] double bytes() const { return static_cast<double>(count_ * sizeof(float)); }
 
-  /// The seconds of the fastest call, the same on all ranks: from a barrier to the last rank.
-  [[nodiscard]] double seconds_of(destinations const& pattern, std::size_t bytes) {
+  /// The seconds of the fastest call, the same on all ranks: from a barrier to the last rank. It
+  /// writes inputs before each call, because the time depends on whose cache has them.
+  ///
+  /// combines: each rank then adds what has arrived to its own data
+  [[nodiscard]] double seconds_of(destinations const& pattern, std::size_t count,
+                                  bool combines = false) {
     using clock = std::chrono::steady_clock;
     auto& prepared = prepare(permute_schedule(pattern));
     double least = 0;
     for (int call = 0; call <= options_.calls; ++call) {  // the first one makes connections
+      std::fill_n(input_.data(), count, static_cast<float>(call));
       barrier(me_);
       auto const start = clock::now();
-      permute(me_, prepared, input_.data(), output_.data(), bytes);
+      permute(me_, prepared, input_.data(), output_.data(), count);
+      for (std::size_t k = 0; combines && k < count; ++k) output_.data()[k] += input_.data()[k];
       longest_.data()[0] = std::chrono::duration<double>(clock::now() - start).count();
       all_reduce(me_, meeting_, static_cast<double const*>(longest_.data()), longest_.data(), 1,
                  max{});
@@ -197,7 +207,8 @@ class prober {
   Comm& me_;
   probe_options options_;
   prepared_schedule& meeting_;
-  decltype(communicator_buffer<unsigned char>(std::declval<Comm&>(), 0)) input_, output_;
+  std::size_t count_;  ///< of elements of a large message
+  decltype(communicator_buffer<float>(std::declval<Comm&>(), 0)) input_, output_;
   decltype(communicator_buffer<double>(std::declval<Comm&>(), 0)) longest_;
   std::vector<std::vector<int>> ranks_;  // by host
   double spent_ = 0;                     // the same on all ranks

@@ -3,6 +3,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 
 #include <nlohmann/json.hpp>
@@ -33,6 +34,7 @@ class json_fields {
   [[nodiscard]] json document(std::string_view text, std::string const& kind, char const* key,
                               int format) const {
     json result;
+    expect_depth(text, input_limits{}.depth);
     try {
       result = json::parse(text);
     } catch (json::parse_error const& failure) {
@@ -50,6 +52,26 @@ class json_fields {
       fail(key, "found format " + std::to_string(found) + ", expected " + std::to_string(format));
     }
     return result;
+  }
+
+  /// Fails if arrays and objects are nested deeper, before memory is spent on them.
+  void expect_depth(std::string_view text, int most) const {
+    int depth = 0;
+    bool is_in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      char const c = text[i];
+      if (c == '"') is_in_string = !is_in_string;
+      if (is_in_string && c == '\\') ++i;
+      if (is_in_string) continue;
+      if (c == '[' || c == '{') ++depth;
+      if (c == ']' || c == '}') --depth;
+      if (depth > most) {
+        auto const line =
+            1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n');
+        throw input_error(file_ + ":" + std::to_string(line) + ": more than " +
+                          std::to_string(most) + " levels of arrays and objects");
+      }
+    }
   }
 
   [[noreturn]] void fail(std::string const& where, std::string const& what) const {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes the ranks of an MPI job and prints their machine. Ranks of one host share memory, ranks of
+// different hosts exchange messages.
+//     mpicxx -std=c++20 -O2 -Iinclude -Itools tools/mpi/probe.cpp -pthread -o probe
+// Options: --out FILE, --machine FILE, --seconds S, --bytes N.
+
+#include <blink/core/detail/input_text.hpp>
+#include <blink/core/error.hpp>
+#include <blink/topology/readers/read_json.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
+
+#include "probe_report.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int status = 0;
+  try {
+    blink::mpi_communicator comm(MPI_COMM_WORLD);
+    blink::tools::probe_request request;
+    std::string out;
+    for (int k = 1; k < argc; ++k) {
+      std::string const name = argv[k];
+      if (++k == argc) throw blink::input_error(name + ": no value, expected one");
+      if (name == "--out") {
+        out = argv[k];
+      } else if (name == "--machine") {
+        request.described =
+            blink::read_json(blink::detail::file_text(argv[k], "a machine file"), argv[k]);
+        request.bytes_per_unit = blink::bytes_per_second(request.described->unit);
+      } else if (name == "--seconds") {
+        request.options.seconds = std::strtod(argv[k], nullptr);
+      } else if (name == "--bytes") {
+        request.options.bytes = std::strtoul(argv[k], nullptr, 10);
+      } else {
+        throw blink::input_error(name +
+                                 ": expected --out, --machine, --seconds or --bytes and a value");
+      }
+    }
+    auto const found = blink::tools::run_probe(comm, request, "processes of MPI");
+    if (comm.rank() == 0 && !out.empty()) {
+      blink::detail::write_text(out, blink::write_json(found.machine));
+      std::printf("\nmachine written to %s\n", out.c_str());
+    }
+  } catch (blink::error const& failure) {
+    std::fprintf(stderr, "probe: %s\n", failure.what());
+    status = 2;
+  }
+  MPI_Finalize();
+  return status;
+}

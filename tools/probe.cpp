@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/core/error.hpp>
+#include <blink/transports/host/processes.hpp>
+#include <blink/transports/host/threads.hpp>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "probe_report.hpp"
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace blink::tools {
+namespace {
+
+struct probe_arguments : machine_choice {
+  probe_arguments() { links = "all"; }
+  int rank_count = 0;
+  std::string bytes = "4M";
+  double seconds = probe_options{}.seconds;
+  std::string out;
+};
+
+void run(probe_arguments const& options) {
+  probe_request request;
+  request.options.bytes = read_bytes("--bytes", options.bytes);
+  if (request.options.bytes == 0) throw input_error("--bytes 0: expected at least 1 byte");
+  request.options.seconds = options.seconds;
+  bool const is_launched = std::getenv("BLINK_RANK") != nullptr;
+  if (is_launched && options.rank_count > 0) {
+    throw input_error("-g: found under `blink run`, expected the ranks that it started");
+  }
+  int ranks = is_launched ? read_process_environment().rank_count : options.rank_count;
+  if (!options.machine.empty()) {
+    request.described = read_part(options).machine;
+    auto const described = static_cast<int>(request.described->rank_positions().size());
+    if (ranks == 0) ranks = described;
+    if (ranks != described) {
+      throw input_error(options.machine + ": " + std::to_string(described) + " ranks, expected " +
+                        std::to_string(ranks) + ", those that are measured");
+    }
+    request.bytes_per_unit = bytes_per_second(request.described->unit);
+  }
+  if (ranks == 0) ranks = static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
+  auto const end = [&](probe_result const& result) {
+    if (options.out.empty()) return;
+    detail::write_text(options.out, write_json(result.machine));
+    std::printf("\nmachine written to %s\n", options.out.c_str());
+  };
+  if (is_launched) {
+    direct_process_communicator comm;
+    auto const result = run_probe(comm, request, "processes that read each other's buffers");
+    if (comm.rank() == 0) end(result);
+  } else {
+    thread_ranks threads(ranks);
+    threads.run([&](auto& comm) {
+      auto const result = run_probe(comm, request, "threads");
+      if (comm.rank() == 0) end(result);
+    });
+  }
+}
+
+}  // namespace
+
+void add_probe_command(CLI::App& app) {
+  auto options = std::make_shared<probe_arguments>();
+  auto* command = app.add_subcommand(
+      "probe",
+      "Measure what ranks move between each other, alone and all at once, and make a machine of\n"
+      "it. Check the machine by an all-reduce. With a MACHINE, list its links that are slower "
+      "than\n"
+      "described. Ranks are threads, or the processes of\n"
+      "  blink run -n 4 -- blink probe --out machine.json\n"
+      "For ranks of MPI on several hosts see tools/mpi/probe.cpp.");
+  add_machine_options(*command, *options, "that are measured");
+  command
+      ->add_option("-g", options->rank_count, "ranks; default: those of MACHINE, else a core each")
+      ->check(CLI::Range(1, 256));
+  command->add_option("--bytes", options->bytes, "of a large message")->capture_default_str();
+  command
+      ->add_option("--seconds", options->seconds, "for all measurements; then pairs are left out")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  add_output_option(*command, "--out,-o", options->out, "write the machine (JSON) here");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace blink::tools
