@@ -4,11 +4,12 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/topology/detail/nccl_attributes.hpp>
 #include <blink/topology/detail/nccl_rates.hpp>
 #include <blink/topology/device_tree.hpp>
 #include <blink/topology/topology.hpp>
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -183,32 +185,11 @@ class nccl_xml_writer {
       }
       to_others = rate(forth);
     }
-    struct row {
-      processor what;
-      char const* text;
-    };
-    std::array<row, 8> const known{{
-        {{"x86_64", "AuthenticAMD", 25, 17},
-         "arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"25\" modelid=\"17\""},
-        {{"x86_64", "GenuineIntel", 6, 0x4F},
-         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"79\""},
-        {{"x86_64", "CentaurHauls", 7, 0x5B},
-         "arch=\"x86_64\" vendor=\"CentaurHauls\" familyid=\"7\" modelid=\"91\""},
-        {{"x86_64", "GenuineIntel", 6, 0x55},
-         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"85\""},
-        {{"x86_64", "GenuineIntel", 6, 0x8F},
-         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\""},
-        {{"x86_64", "GenuineIntel", 6, 0xCF},
-         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"207\""},
-        {{"x86_64", "GenuineIntel", 6, 0xAD},
-         "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"173\""},
-        {{"ppc64", "", std::nullopt, std::nullopt}, "arch=\"ppc64\""},
-    }};
-    if (!to_others) return known.front().text;
-    for (auto const& [what, text] : known) {
-      if (between_processors_rate(what) == to_others) return text;
+    auto const text = processor_attributes(to_others.value_or(assumed_between_processors));
+    if (!text) {
+      refuse(root, "has " + to_others->to_text() + " GB/s to other processors, which none has");
     }
-    refuse(root, "has " + to_others->to_text() + " GB/s to other processors, which none has");
+    return *text;
   }
 
   void write_children(int parent, int depth) {
@@ -288,16 +269,7 @@ class nccl_xml_writer {
 
   /// The width and speed of a PCIe link of this rate.
   [[nodiscard]] std::string speed_of(int device, rational const& down) const {
-    constexpr std::array<char const*, 6> speeds{"16.0 GT/s PCIe", "32.0 GT/s PCIe", "8.0 GT/s PCIe",
-                                                "64.0 GT/s PCIe", "5.0 GT/s PCIe",  "2.5 GT/s"};
-    for (std::int64_t const lanes : {16, 8, 4, 32, 12, 2, 1}) {
-      for (auto const* const speed : speeds) {
-        if (pcie_rate(lanes, speed) == down) {
-          return std::string(" link_speed=\"") + speed + "\" link_width=\"" +
-                 std::to_string(lanes) + "\"";
-        }
-      }
-    }
+    if (auto const text = pcie_attributes(down)) return " " + *text;
     refuse(device, "has a PCIe link of " + down.to_text() +
                        " GB/s, which no width and generation of NCCL's table has (16 lanes: 3, 6, "
                        "12, 24, 48, 96)");

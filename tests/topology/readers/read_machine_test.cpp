@@ -117,6 +117,20 @@ TEST(read_machine, every_format_is_recognised) {
   }
 }
 
+TEST(read_machine, what_looks_wrong_is_a_remark) {
+  std::string const text =
+      R"({"name": "lost", "unit": "GB/s",
+          "nodes": [{"id": 0, "kind": "gpu", "label": "gpu0"}, {"id": 1, "kind": "gpu", "label": "gpu1"},
+                    {"id": 2, "kind": "gpu", "label": "gpu2"}],
+          "links": [{"src": 0, "dst": 1, "capacity": 25, "kind": "nvlink"},
+                    {"src": 1, "dst": 0, "capacity": 25, "kind": "nvlink"},
+                    {"src": 0, "dst": 2, "capacity": 1, "kind": "pcie"},
+                    {"src": 2, "dst": 0, "capacity": 1, "kind": "pcie"}]})";
+  file_with const file("lost.json", text);
+  EXPECT_EQ(read_machine(file.path()).remarks,
+            std::vector<std::string>{"gpu2: no nvlink, but 2 others have"});
+}
+
 TEST(read_machine, copies_of_a_file_are_joined) {
   std::string const file = BLINK_TEST_DATA_DIR "/machines/nccl.xml";
   EXPECT_EQ(read_machine(file + ":3").rank_positions().size(), 6U);

@@ -160,6 +160,13 @@ TEST(read_nccl_xml, switch_links_add_up_at_one_switch) {
   EXPECT_EQ(between(machine, 0, 1), rational(0));
 }
 
+TEST(read_nccl_xml, links_to_one_gpu_add_up) {
+  std::string const one = "<nvlink target=\"0000:01:00.0\" count=\"1\" tclass=\"0x030200\"/>";
+  auto const machine = read_nccl_xml(two_gpus(to_second, one + one), "machine.xml");
+  EXPECT_EQ(between(machine, 0, 1), 50);
+  EXPECT_EQ(between(machine, 1, 0), 50);
+}
+
 TEST(read_nccl_xml, processor_bridges_and_chip_to_chip_links) {
   std::string const bridge = "<nvlink target=\"0004:04:00.0\" count=\"3\" tclass=\"0x068001\"/>";
   auto text = two_gpus(bridge, "<c2c bw=\"44712\" count=\"5\"/>", "sm=\"70\"");

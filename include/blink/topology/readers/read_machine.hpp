@@ -25,6 +25,7 @@
 #include <blink/topology/readers/read_taccl.hpp>
 #include <blink/topology/readers/read_xpu_smi.hpp>
 #include <blink/topology/readers/reading_options.hpp>
+#include <blink/topology/suspicions.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -52,6 +53,12 @@ struct machine_format {
   bool can_be_as_nccl = false;  ///< heeds `reading_options::as_nccl`
 };
 
+/// Adds what looks wrong to the remarks of a machine.
+[[nodiscard]] inline topology with_suspicions(topology machine) {
+  for (auto& each : suspicions(machine)) machine.remarks.push_back(std::move(each));
+  return machine;
+}
+
 /// The formats that `read_machine` reads, in the order in which they are tried. A new reader is one
 /// line here.
 inline constexpr std::array<machine_format, 12> machine_formats{{
@@ -62,12 +69,12 @@ inline constexpr std::array<machine_format, 12> machine_formats{{
      [](std::string_view beginning) { return beginning.starts_with('{'); },
      [](std::string_view text, std::string const& file, reading_options const& options) {
        expect_no_rate_but(options.rates, {}, file);
-       return read_json(text, file);
+       return with_suspicions(read_json(text, file));
      }},
     {"the XML of hwloc (lstopo)", is_hwloc_xml,
      [](std::string_view text, std::string const& file, reading_options const& options) {
        expect_no_rate_but(options.rates, {link_kind::pcie, link_kind::socket}, file);
-       return read_hwloc(text, file, options);
+       return with_suspicions(read_hwloc(text, file, options));
      }},
     {"an NCCL or RCCL topology in XML",
      [](std::string_view beginning) { return beginning.starts_with('<'); },
@@ -75,7 +82,7 @@ inline constexpr std::array<machine_format, 12> machine_formats{{
        expect_no_rate_but(options.rates, {link_kind::socket, link_kind::xgmi}, file);
        nccl_xml_options xml_options;
        xml_options.reading = options;
-       return read_nccl_xml(text, file, xml_options);
+       return with_suspicions(read_nccl_xml(text, file, xml_options));
      },
      true},
     {"tables of rocm-smi, amd-smi or TransferBench", is_rocm_smi, read_rocm_smi},
