@@ -6,6 +6,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/sanitizers.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -655,6 +656,7 @@ std::string text_of(std::string const& path) {
 }
 
 TEST(read_hwloc_live, works_with_the_library_of_this_computer) {
+  blink_test::leaks_of_others const in_plugins;
   hwloc_calls calls{};
   try {
     calls = load_hwloc();
