@@ -658,6 +658,28 @@ TEST(read_nccl_xml, as_nccl_reads_it) {
   EXPECT_EQ(of(read_nccl_xml(functions, "a.xml", as_nccl)), 24);
 }
 
+// As on a DGX-2, whose boards of GPUs list switches of their own.
+TEST(read_nccl_xml, boards_that_share_no_switch_meet_at_one) {
+  std::string gpus;
+  for (int gpu = 0; gpu < 4; ++gpu) {
+    std::string links;
+    for (int plane = 0; plane < 2; ++plane) {
+      links += to_switch("0000:f" + std::to_string(2 * (gpu / 2) + plane) + ":00.0", 1);
+    }
+    gpus += gpu_at("0000:0" + std::to_string(gpu + 1) + ":00.0", gpu, "sm=\"70\"", links);
+  }
+  auto const machine =
+      read_nccl_xml("<system version=\"1\">\n" + host_of("0x1", gpus) + "</system>", "a.xml");
+  int const all = position_of(machine, "nvswitch");
+  for (int gpu = 0; gpu < 4; ++gpu) {
+    EXPECT_EQ(between(machine, gpu, all), 50);
+    EXPECT_EQ(between(machine, all, gpu), 50);
+  }
+  EXPECT_EQ(machine.remarks,
+            std::vector<std::string>{"NVSwitches of 2 boards count as one: the file does not state "
+                                     "links between them"});
+}
+
 TEST(read_nccl_xml, unknown_widths_and_chips_are_assumed) {
   for (char const* const width : {"63", "255"}) {
     auto const machine = read_nccl_xml(replaced(two_gpus(to_second, to_first), "link_width=\"8\"",

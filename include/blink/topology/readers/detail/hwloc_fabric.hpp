@@ -8,6 +8,7 @@
 #include <blink/topology/readers/detail/hwloc_matrix.hpp>
 #include <blink/topology/readers/detail/hwloc_objects.hpp>
 #include <blink/topology/readers/detail/hwloc_processors.hpp>
+#include <blink/topology/readers/detail/switch_planes.hpp>
 #include <blink/topology/readers/detail/xml_element.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -81,7 +82,6 @@ class hwloc_fabric {
 
  private:
   using type = hwloc_object::type;
-  using planes = std::map<int, std::int64_t>;  // MB/s by NVSwitch
 
   void read_matrix(xml_element const& root, std::string_view name, link_kind kind) {
     auto const matrix = find_hwloc_matrix(root, name, objects_);
@@ -158,32 +158,26 @@ class hwloc_fabric {
            (here.element.text("subtype") == "NVSwitch" || devices_.pci_type_of(at).is_nvswitch());
   }
 
-  /// Nodes by NVSwitch. If all GPUs have the same links to each switch, one switch has the sum of
-  /// the links. It lets through as much, and plans for it are simpler.
+  /// Nodes by NVSwitch.
   [[nodiscard]] std::map<int, int> add_switches(machine_builder& machine) const {
-    std::map<int, planes> planes_of;  // by GPU
+    std::map<int, switch_planes::links_of_gpu> planes_of;  // MB/s, by GPU
     std::set<int> switches;
     for (auto const& [ends, rate] : links_) {
       auto const& [tail, head, kind] = ends;
       if (is_nvswitch(tail)) switches.insert(tail);
       if (!is_nvswitch(head)) continue;
-      planes_of[tail][head] += rate;
+      planes_of[tail][static_cast<std::uint64_t>(head)] += rate;
       switches.insert(head);
     }
-    std::set<planes> boards;
-    for (auto const& [gpu, its_planes] : planes_of) boards.insert(its_planes);
-    std::size_t count = 0;
-    for (auto const& board : boards) count += board.size();
-    bool const is_apart = count == switches.size();  // no two boards share a switch
-    if (boards.size() > 1 && is_apart) {
-      machine.remark("NVSwitches of " + std::to_string(boards.size()) +
-                     " boards count as one: the file does not state links between them");
-    }
+    switch_planes planes;
+    for (auto const& [gpu, its_planes] : planes_of) planes.add_gpu(its_planes);
+    if (auto const text = planes.remark(); !text.empty()) machine.remark(text);
+    bool const are_one = planes.are_one();
     std::map<int, int> result;
     int node = -1;
     for (int const each : switches) {
-      auto const number = is_apart ? "" : std::to_string(result.size());
-      if (node < 0 || !is_apart)
+      auto const number = are_one ? "" : std::to_string(result.size());
+      if (node < 0 || !are_one)
         node = machine.add_node(node_kind::switch_node, "nvswitch" + number, 0);
       result[each] = node;
     }

@@ -6,6 +6,7 @@
 #include <blink/topology/detail/machine_builder.hpp>
 #include <blink/topology/detail/nccl_rates.hpp>
 #include <blink/topology/readers/detail/nccl_devices.hpp>
+#include <blink/topology/readers/detail/switch_planes.hpp>
 #include <blink/topology/readers/detail/xml_element.hpp>
 #include <blink/topology/readers/nccl_xml_options.hpp>
 #include <blink/topology/topology.hpp>
@@ -206,20 +207,19 @@ class nccl_link_builder {
     return target.starts_with("fffffff:") ? hidden_plane : *bus_number(target);
   }
 
-  /// Finds the hosts whose GPUs have other links to some NVSwitch than their neighbours. In other
-  /// hosts one switch with the sum of the links lets through as much, and has simpler plans.
   void compare_planes() {
-    std::map<int, std::map<std::uint64_t, std::int64_t>> first;  // by host
     std::set<int> hidden_hosts;
     for (auto const& [owner, planes] : planes_) {
-      int const host = device(owner).host;
-      if (planes.contains(hidden_plane)) hidden_hosts.insert(host);
-      if (planes.empty()) continue;
-      if (first.try_emplace(host, planes).first->second != planes) uneven_hosts_.insert(host);
+      if (planes.contains(hidden_plane)) hidden_hosts.insert(device(owner).host);
+      hosts_[device(owner).host].add_gpu(planes);
     }
-    if (hidden_hosts.size() > 1 && !options_.reading.as_nccl) {
+    if (options_.reading.as_nccl) return;
+    if (hidden_hosts.size() > 1) {
       machine_.remark("NVSwitches that no host sees count as one fabric of " +
                       std::to_string(hidden_hosts.size()) + " hosts");
+    }
+    for (auto const& [host, planes] : hosts_) {
+      if (auto const text = planes.remark(); !text.empty()) machine_.remark(text);
     }
   }
 
@@ -228,15 +228,15 @@ class nccl_link_builder {
     std::map<int, std::int64_t> result;
     int const host = device(owner).host;
     bool const as_nccl = options_.reading.as_nccl;
-    bool const is_even = as_nccl || !uneven_hosts_.contains(host);
+    bool const are_one = as_nccl || hosts_.at(host).are_one();
     for (auto const& [plane, count] : planes_[owner]) {
       // Switches of two hosts may have one bus id, and are two. What no host sees may join hosts.
       bool const is_shared = (plane == hidden_plane || as_nccl) && devices_.host_count > 1;
       std::pair const key =
-          std::pair{is_shared ? -1 : host, is_even && (as_nccl || !is_shared) ? 0 : plane};
+          std::pair{is_shared ? -1 : host, are_one && (as_nccl || !is_shared) ? 0 : plane};
       auto const [at, is_new] = switches_.try_emplace(key, 0);
       if (is_new) {
-        auto const number = is_even || is_shared ? "" : std::to_string(switches_.size() - 1);
+        auto const number = are_one || is_shared ? "" : std::to_string(switches_.size() - 1);
         at->second = machine_.add_node(node_kind::switch_node, "nvswitch" + number, key.first);
       }
       result[at->second] += count;
@@ -385,7 +385,7 @@ class nccl_link_builder {
   std::map<int, std::int64_t> to_processor_;
   std::map<int, rational> c2c_;
 
-  std::set<int> uneven_hosts_;                             ///< whose NVSwitches stay apart
+  std::map<int, switch_planes> hosts_;                     ///< NVSwitches by host
   std::map<std::pair<int, std::uint64_t>, int> switches_;  ///< node by host and bus id
 };
 
