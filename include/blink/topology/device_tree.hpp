@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/topology/detail/node_labels.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -127,20 +128,15 @@ class device_tree {
       auto const& all = neighbours_[index(n)];
       bool const has_socket = std::any_of(
           all.begin(), all.end(), [](auto const& to) { return to.kind == link_kind::socket; });
-      int const group = has_socket ? 0 : is_called_processor(n) ? 1 : 2;
+      int const group = has_socket                                                   ? 0
+                        : detail::is_processor_label(machine_.nodes[index(n)].label) ? 1
+                                                                                     : 2;
       std::pair<int, std::size_t> const cost{group, group < 2 ? 0 : depth_from(n)};
       if (cost >= best_cost) continue;
       best = n;
       best_cost = cost;
     }
     return best;
-  }
-  [[nodiscard]] bool is_called_processor(int n) const {
-    auto const& label = machine_.nodes[index(n)].label;
-    for (char const* const word : {"numa", "processor", "socket", "cpu", "package", "memory"}) {
-      if (label.starts_with(word)) return true;
-    }
-    return false;
   }
   [[nodiscard]] std::size_t depth_from(int root) const {
     std::set<int> seen{root}, level{root};
