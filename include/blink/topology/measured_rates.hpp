@@ -5,13 +5,13 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/topology/detail/machine_builder.hpp>
+#include <blink/topology/rank_paths.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <string>
@@ -190,87 +190,55 @@ class machine_fitter {
 ///         several hosts, are measured.
 /// Post:   `validate` accepts the result. Rates are multiples of 1 MB/s.
 [[nodiscard]] inline topology fit_machine(measured_rates const& rates) {
-  expects(rates.ranks() > 0 && rates.hosts() > 0, "fit_machine: no rank was measured");
+  expects(rates.ranks() > 0 && rates.hosts() > 0,
+          "fit_machine: no rank was measured, expected one or more");
   return detail::machine_fitter(rates).fit();
 }
 
 /// The links of a described machine that are slower than described, by more than `tolerance`.
 ///
-/// The rate of a pair of ranks alone bounds each link of its path from below. A link counts as slow
-/// if it is the narrowest of every path that was measured over it, and none reached its rate. Only
-/// the first of equally wide paths is looked at.
+/// A link counts as slow if it is the narrowest of every measured pair's path over it
+/// (`paths_between_ranks`), and no pair alone reached its rate. Parallel links count together.
 ///
 /// bytes_per_unit: the bytes per second of one unit of capacity, 1e9 for GB/s
 /// Pre:    the machine's ranks are those of `rates`, in their order
-[[nodiscard]] std::vector<slow_link> slow_links(topology const& machine,
-                                                measured_rates const& rates, double bytes_per_unit,
-                                                double tolerance = 0.2);
-
-namespace detail {
-
-/// The widest path between two nodes through switches, as positions of links.
-inline std::vector<std::size_t> widest_path(topology const& machine, int from, int to) {
-  std::vector<std::int64_t> width(machine.nodes.size(), 0);
-  std::vector<std::size_t> before(machine.nodes.size(), machine.links.size());
-  auto const at = [](int node) { return static_cast<std::size_t>(node); };
-  width[at(from)] = INT64_MAX;
-  std::vector<int> next{from};
-  for (std::size_t i = 0; i < next.size(); ++i) {
-    int const here = next[i];
-    if (here != from && machine.nodes[at(here)].kind == node_kind::rank) continue;
-    for (std::size_t k = 0; k < machine.links.size(); ++k) {
-      auto const& l = machine.links[k];
-      auto const through = std::min(width[at(here)], l.capacity);
-      if (l.tail != here || through <= width[at(l.head)]) continue;
-      width[at(l.head)] = through;
-      before[at(l.head)] = k;
-      next.push_back(l.head);
-    }
+/// Time:   as `paths_between_ranks`.
+/// Throws: precondition_error for another number of ranks.
+[[nodiscard]] inline std::vector<slow_link> slow_links(topology const& machine,
+                                                       measured_rates const& rates,
+                                                       double bytes_per_unit,
+                                                       double tolerance = 0.2) {
+  auto const paths = paths_between_ranks(machine);
+  expects(paths.size() == rates.ranks(),
+          "slow_links: the machine has other ranks than those measured, expected the same");
+  using ends = std::pair<int, int>;  // positions
+  std::map<ends, double> described;  // bytes per second
+  for (auto const& l : machine.links) {
+    described[{l.tail, l.head}] += machine.in_units(l.capacity).to_double() * bytes_per_unit;
   }
-  std::vector<std::size_t> path;
-  if (width[at(to)] == 0) return path;
-  for (int here = to; here != from; here = machine.links[path.back()].tail) {
-    path.push_back(before[at(here)]);
-  }
-  return path;
-}
-
-}  // namespace detail
-
-inline std::vector<slow_link> slow_links(topology const& machine, measured_rates const& rates,
-                                         double bytes_per_unit, double tolerance) {
-  auto const ranks = machine.rank_positions();
-  expects(ranks.size() == rates.ranks(),
-          "slow_links: the machine has other ranks than those measured");
   struct passed {
     double most = 0;           // bytes per second
     bool is_narrowest = true;  // of all paths over it
   };
-  std::map<std::size_t, passed> links;
-  auto const described = [&](std::size_t k) {
-    return machine.in_units(machine.links[k].capacity).to_double() * bytes_per_unit;
-  };
-  for (std::size_t a = 0; a < ranks.size(); ++a) {
-    for (std::size_t b = 0; b < ranks.size(); ++b) {
-      if (a == b || rates.alone[a][b] <= 0) continue;
-      auto const path = detail::widest_path(machine, ranks[a], ranks[b]);
-      double narrowest = 0;
-      for (auto const k : path) {
-        narrowest = narrowest == 0 ? described(k) : std::min(narrowest, described(k));
-      }
-      for (auto const k : path) {
-        auto& here = links[k];
+  std::map<ends, passed> links;
+  for (std::size_t a = 0; a < paths.size(); ++a) {
+    for (std::size_t b = 0; b < paths.size(); ++b) {
+      if (!paths[a][b] || rates.alone[a][b] <= 0) continue;
+      auto const& path = *paths[a][b];
+      auto const narrowest = machine.in_units(path.capacity).to_double() * bytes_per_unit;
+      for (std::size_t k = 0; k + 1 < path.nodes.size(); ++k) {
+        ends const hop{path.nodes[k], path.nodes[k + 1]};
+        auto& here = links[hop];
         here.most = std::max(here.most, rates.alone[a][b]);
-        here.is_narrowest = here.is_narrowest && described(k) <= narrowest * (1 + tolerance);
+        here.is_narrowest = here.is_narrowest && described[hop] <= narrowest * (1 + tolerance);
       }
     }
   }
   std::vector<slow_link> result;
-  for (auto const& [k, here] : links) {
-    if (!here.is_narrowest || here.most >= (1 - tolerance) * described(k)) continue;
-    auto const& l = machine.links[k];
+  for (auto const& [hop, here] : links) {
+    if (!here.is_narrowest || here.most >= (1 - tolerance) * described[hop]) continue;
     auto const id = [&](int node) { return machine.nodes[static_cast<std::size_t>(node)].id; };
-    result.push_back({id(l.tail), id(l.head), described(k), here.most});
+    result.push_back({id(hop.first), id(hop.second), described[hop], here.most});
   }
   return result;
 }
