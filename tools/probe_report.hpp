@@ -41,7 +41,7 @@ struct probe_result {
   std::vector<probe_check> checks;
 };
 
-namespace detail_of_probe {
+namespace probe_text {
 
 inline void print_matrix(char const* title, std::vector<std::vector<double>> const& table,
                          double scale) {
@@ -107,7 +107,7 @@ inline void print_ring(ring_order const& order) {
   std::printf("\n");
 }
 
-}  // namespace detail_of_probe
+}  // namespace probe_text
 
 /// Probes, fits a machine, and checks it by all-reduces along two plans for it. All ranks call it,
 /// and rank 0 prints.
@@ -116,7 +116,7 @@ inline void print_ring(ring_order const& order) {
 /// Throws: what `probe`, `make_plan` and calls throw.
 template <communicator Comm>
 [[nodiscard]] probe_result run_probe(Comm& comm, probe_request const& request, char const* joined) {
-  namespace show = detail_of_probe;
+  namespace show = probe_text;
   bool const prints = comm.rank() == 0;
   auto const rates = probe(comm, request.options);
   probe_result result;

@@ -79,13 +79,13 @@ class prober {
     result.in.assign(ranks_.size(), 0);
   }
 
-  [[nodiscard]] destinations nobody_sends() const {
+  [[nodiscard]] destinations no_messages() const {
     return destinations(static_cast<std::size_t>(me_.rank_count()), -1);
   }
 
   /// Measures ranks and hosts while all of their ranks send.
   void measure_hosts(measured_rates& result) {
-    auto next_of_host = nobody_sends();
+    auto next_of_host = no_messages();
     bool has_any = false;
     for (auto const& ranks : ranks_) {
       for (std::size_t i = 0; i < ranks.size() && ranks.size() > 1; ++i) {
@@ -105,7 +105,7 @@ class prober {
     for (std::size_t a = 0; a < hosts; ++a) {
       for (std::size_t b = 0; b < hosts; ++b) {
         if (a == b || !has_time()) continue;
-        auto pattern = nobody_sends();
+        auto pattern = no_messages();
         auto const flows = std::min(ranks_[a].size(), ranks_[b].size());
         for (std::size_t k = 0; k < flows; ++k) {
           pattern[static_cast<std::size_t>(ranks_[a][k])] = ranks_[b][k];
@@ -135,7 +135,7 @@ class prober {
       }
       if (!has_more) break;
     }
-    auto pattern = nobody_sends();
+    auto pattern = no_messages();
     auto const flows = std::min(others.size(), ranks_[host].size());
     for (std::size_t k = 0; k < flows; ++k) {
       int const own = ranks_[host][k];
@@ -156,7 +156,7 @@ class prober {
     std::shuffle(pairs.begin(), pairs.end(), order);
     for (auto const& [a, b] : pairs) {
       if (!has_time()) return;
-      auto pattern = nobody_sends();
+      auto pattern = no_messages();
       pattern[static_cast<std::size_t>(a)] = b;
       auto const at = [](auto& table, int row, int column) -> double& {
         return table[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];

@@ -52,12 +52,7 @@ namespace blink { inline namespace BLINK_ABI {
     }
     return machine.nodes[static_cast<std::size_t>(positions[static_cast<std::size_t>(dev)])].id;
   };
-  program_load result;
-  for (auto const& l : machine.links) {
-    result.capacity[{machine.nodes[static_cast<std::size_t>(l.tail)].id,
-                     machine.nodes[static_cast<std::size_t>(l.head)].id}] +=
-        machine.in_units(l.capacity);
-  }
+  program_load result(machine);
   auto const ranks = std::ssize(positions);
   detail::router route(machine);
   for (auto const& channel : graph.channels) {
@@ -76,7 +71,7 @@ namespace blink { inline namespace BLINK_ABI {
       }
     }
   }
-  find_rate(result);
+  result.find_rate();
   return result;
 }
 

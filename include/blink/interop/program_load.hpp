@@ -19,25 +19,33 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The load of a step program on a machine's links.
+/// The load of a step program or of NCCL's rings on a machine's links.
 struct program_load {
   std::map<std::pair<int, int>, rational> part;  ///< of the buffer on each link, by node ids
   std::map<std::pair<int, int>, rational> capacity;
   std::pair<int, int> narrowest{-1, -1};  ///< the link that takes longest
   rational rate;  ///< bytes of the whole buffer in time one, if only links limited it
-};
 
-/// Sets rate and narrowest link of a load from its parts and capacities.
-inline void find_rate(program_load& load) {
-  rational longest;
-  for (auto const& [link, part] : load.part) {
-    auto const time = part / load.capacity.at(link);
-    if (time <= longest) continue;
-    longest = time;
-    load.narrowest = link;
+  /// No load yet on the links of this machine.
+  explicit program_load(topology const& machine) {
+    for (auto const& l : machine.links) {
+      capacity[{machine.nodes[static_cast<std::size_t>(l.tail)].id,
+                machine.nodes[static_cast<std::size_t>(l.head)].id}] +=
+          machine.in_units(l.capacity);
+    }
   }
-  if (longest > rational(0)) load.rate = rational(1) / longest;
-}
+  /// Sets `rate` and `narrowest` from the parts and capacities.
+  void find_rate() {
+    rational longest;
+    for (auto const& [link, its_part] : part) {
+      auto const time = its_part / capacity.at(link);
+      if (time <= longest) continue;
+      longest = time;
+      narrowest = link;
+    }
+    if (longest > rational(0)) rate = rational(1) / longest;
+  }
+};
 
 /// Routes the sends of a sound program over a machine whose ranks are the program's in their order.
 ///
@@ -70,12 +78,7 @@ inline void find_rate(program_load& load) {
       }
     }
   }
-  program_load result;
-  for (auto const& l : machine.links) {
-    result.capacity[{machine.nodes[static_cast<std::size_t>(l.tail)].id,
-                     machine.nodes[static_cast<std::size_t>(l.head)].id}] +=
-        machine.in_units(l.capacity);
-  }
+  program_load result(machine);
   detail::router route(machine);
   for (auto const& [ends, chunks] : sent) {
     auto const found = route.find(id(ends.first), id(ends.second), true);
@@ -88,7 +91,7 @@ inline void find_rate(program_load& load) {
       result.part[{found->path[i], found->path[i + 1]}] += rational(chunks) / buffer;
     }
   }
-  find_rate(result);
+  result.find_rate();
   return result;
 }
 

@@ -69,8 +69,7 @@ class machine_fitter {
     }
     for (std::size_t host = 0; host < rates_.hosts(); ++host) join_host(static_cast<int>(host));
     if (rates_.hosts() > 1) join_hosts();
-    constexpr std::int64_t most_steps = 1'000'000;
-    return machine_.build("probe", most_steps);
+    return machine_.build("probe");
   }
 
  private:

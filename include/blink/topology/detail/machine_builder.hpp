@@ -18,6 +18,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// A machine in the making. Its links have exact rates until `build` gives all of them one unit.
 class machine_builder {
  public:
+  static constexpr std::int64_t largest_step_count = 1'000'000'000;
+
   /// Returns the id of the new node, which is its position.
   int add_node(node_kind kind, std::string label, int server) {
     int const id = static_cast<int>(machine_.nodes.size());
@@ -38,7 +40,7 @@ class machine_builder {
   ///
   /// file:   the name that errors start with
   /// Throws: input_error if that exceeds `most`.
-  [[nodiscard]] topology build(std::string const& file, std::int64_t most) {
+  [[nodiscard]] topology build(std::string const& file, std::int64_t most = largest_step_count) {
     for (auto const& each : links_) {
       auto const steps = common_steps(machine_.steps_per_unit, each.rate.denominator(), most);
       if (!steps) {

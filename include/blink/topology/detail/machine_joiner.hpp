@@ -5,6 +5,7 @@
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/topology/detail/machine_builder.hpp>
 #include <blink/topology/detail/machine_parts.hpp>
 #include <blink/topology/nic_options.hpp>
 #include <blink/topology/topology.hpp>
@@ -205,8 +206,8 @@ class machine_joiner {
   }
 
   void raise_steps(std::int64_t denominator) {
-    constexpr std::int64_t most = 1'000'000'000;
-    auto const common = common_steps(result_.steps_per_unit, denominator, most);
+    auto const common =
+        common_steps(result_.steps_per_unit, denominator, machine_builder::largest_step_count);
     if (!common) fail("rates without a common unit");
     result_.steps_per_unit = *common;
   }

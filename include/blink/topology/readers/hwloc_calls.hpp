@@ -2,12 +2,11 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/core/error.hpp>
+#include <blink/topology/readers/detail/loaded_library.hpp>
 
 #include <dlfcn.h>
 
 #include <string>
-#include <type_traits>
 
 namespace blink { inline namespace BLINK_ABI {
 
@@ -28,22 +27,14 @@ struct hwloc_calls {
 /// Throws: resource_error that names the missing library or function.
 [[nodiscard]] inline hwloc_calls load_hwloc(std::string const& library = "libhwloc.so.15") {
   // Plugins, such as that for NVML, find the library's functions only among global ones.
-  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (handle == nullptr) throw resource_error(std::string("no hwloc: ") + dlerror());
-  auto const find = [&](auto& function, char const* name) {
-    void* const address = dlsym(handle, name);
-    if (address == nullptr) {
-      throw resource_error(library + ": no function " + name + ", expected hwloc 2.1 or newer");
-    }
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
-  };
+  detail::loaded_library const functions(library, RTLD_GLOBAL, "no hwloc", "hwloc 2.1 or newer");
   hwloc_calls result{};
-  find(result.init, "hwloc_topology_init");
-  find(result.set_io_filter, "hwloc_topology_set_io_types_filter");
-  find(result.load, "hwloc_topology_load");
-  find(result.export_xml, "hwloc_topology_export_xmlbuffer");
-  find(result.free_xml, "hwloc_free_xmlbuffer");
-  find(result.destroy, "hwloc_topology_destroy");
+  functions.find(result.init, "hwloc_topology_init");
+  functions.find(result.set_io_filter, "hwloc_topology_set_io_types_filter");
+  functions.find(result.load, "hwloc_topology_load");
+  functions.find(result.export_xml, "hwloc_topology_export_xmlbuffer");
+  functions.find(result.free_xml, "hwloc_free_xmlbuffer");
+  functions.find(result.destroy, "hwloc_topology_destroy");
   return result;
 }
 

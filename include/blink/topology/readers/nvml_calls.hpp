@@ -2,12 +2,11 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/core/error.hpp>
+#include <blink/topology/readers/detail/loaded_library.hpp>
 
 #include <dlfcn.h>
 
 #include <string>
-#include <type_traits>
 
 namespace blink { inline namespace BLINK_ABI {
 
@@ -45,28 +44,18 @@ struct nvml_calls {
 ///
 /// Throws: resource_error that names the missing library or function.
 [[nodiscard]] inline nvml_calls load_nvml(std::string const& library = "libnvidia-ml.so.1") {
-  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    throw resource_error(std::string("no NVIDIA driver: ") + dlerror());
-  }
-  auto const find = [&](auto& function, char const* name, bool is_needed = true) {
-    void* const address = dlsym(handle, name);
-    if (address == nullptr && is_needed) {
-      throw resource_error(library + ": no function " + name + ", expected a newer driver");
-    }
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
-  };
+  detail::loaded_library const functions(library, RTLD_LOCAL, "no NVIDIA driver", "a newer driver");
   nvml_calls result{};
-  find(result.init, "nvmlInit_v2");
-  find(result.shutdown, "nvmlShutdown");
-  find(result.error_text, "nvmlErrorString");
-  find(result.device_count, "nvmlDeviceGetCount_v2");
-  find(result.device, "nvmlDeviceGetHandleByIndex_v2");
-  find(result.pci_info, "nvmlDeviceGetPciInfo_v3");
-  find(result.capability, "nvmlDeviceGetCudaComputeCapability");
-  find(result.nvlink_state, "nvmlDeviceGetNvLinkState");
-  find(result.nvlink_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
-  find(result.nvlink_remote_type, "nvmlDeviceGetNvLinkRemoteDeviceType", false);
+  functions.find(result.init, "nvmlInit_v2");
+  functions.find(result.shutdown, "nvmlShutdown");
+  functions.find(result.error_text, "nvmlErrorString");
+  functions.find(result.device_count, "nvmlDeviceGetCount_v2");
+  functions.find(result.device, "nvmlDeviceGetHandleByIndex_v2");
+  functions.find(result.pci_info, "nvmlDeviceGetPciInfo_v3");
+  functions.find(result.capability, "nvmlDeviceGetCudaComputeCapability");
+  functions.find(result.nvlink_state, "nvmlDeviceGetNvLinkState");
+  functions.find(result.nvlink_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
+  functions.find(result.nvlink_remote_type, "nvmlDeviceGetNvLinkRemoteDeviceType", false);
   return result;
 }
 

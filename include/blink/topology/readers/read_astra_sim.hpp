@@ -257,8 +257,7 @@ class astra_sim_reader : json_checks {
   detail::machine_builder machine;
   detail::network_dimension_builder(machine, file).add(dimensions);
   remarks.move_to(machine);
-  constexpr std::int64_t most_steps = 1'000'000'000;
-  return detail::named_after(file, machine.build(file, most_steps));
+  return detail::named_after(file, machine.build(file));
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -75,8 +75,7 @@ class ns3_machine_reader {
                                       std::to_string(links_) + " links are announced");
     }
     remarks_.move_to(machine_);
-    constexpr std::int64_t most_steps = 1'000'000'000;
-    return machine_.build(file_, most_steps);
+    return machine_.build(file_);
   }
 
  private:

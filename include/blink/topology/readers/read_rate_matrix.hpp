@@ -103,8 +103,7 @@ class rate_matrix_reader {
                   " rows, one for each column");
     }
     remarks_.move_to(machine_);
-    constexpr std::int64_t most_steps = 1'000'000'000;
-    return machine_.build(file_, most_steps);
+    return machine_.build(file_);
   }
 
  private:

@@ -63,7 +63,7 @@ class taccl_machine_reader : json_checks {
     add_links();
     remarks_.move_to(machine_);
     remark_assumptions(top);
-    return machine_.build(file(), most_steps);
+    return machine_.build(file());
   }
 
  private:
@@ -198,7 +198,8 @@ class taccl_machine_reader : json_checks {
   void add_links() {
     std::optional<std::int64_t> steps = 1;
     for (auto const& each : links_) {
-      if (steps) steps = common_steps(*steps, each.rate.denominator(), most_steps);
+      if (steps)
+        steps = common_steps(*steps, each.rate.denominator(), machine_builder::largest_step_count);
     }
     constexpr std::int64_t thousandths = 1000;
     for (auto& each : links_) {
@@ -227,7 +228,6 @@ class taccl_machine_reader : json_checks {
   }
 
   static constexpr std::int64_t largest_cost = 1'000'000;  // microseconds
-  static constexpr std::int64_t most_steps = 1'000'000'000;
 
   text_remarks remarks_;
   machine_builder machine_;

@@ -53,8 +53,7 @@ class hwloc_link_builder {
     for (auto const& text : objects_.remarks.texts()) machine_.remark(text);
     for (auto const& text : devices_.notes()) machine_.remark(text);
     remark_assumed_rates();
-    constexpr std::int64_t most_steps = 1'000'000'000;
-    return machine_.build(root_.from().file, most_steps);
+    return machine_.build(root_.from().file);
   }
 
  private:

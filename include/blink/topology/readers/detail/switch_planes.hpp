@@ -18,8 +18,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// - If all GPUs have the same links to each switch, one node has the sum of the links. It lets
 ///   through as much, and has simpler plans.
 /// - If a GPU lacks some of these links, each switch is a node.
-/// - If groups of GPUs share no switch, as the two boards of a DGX-2, one node stands for all. Lists
-///   of GPUs do not state the links between boards.
+/// - If groups of GPUs share no switch, as the two boards of a DGX-2, one node stands for all. What
+///   GPUs list does not include the links between boards.
 class switch_planes {
  public:
   using links_of_gpu = std::map<std::uint64_t, std::int64_t>;  ///< number or rate, by switch

@@ -94,8 +94,7 @@ class table_machine_builder {
 
   /// Throws: input_error as `machine_builder::build` and `named_after`.
   [[nodiscard]] topology build(std::string const& file) {
-    constexpr std::int64_t most_steps = 1'000'000'000;
-    return named_after(file, machine_.build(file, most_steps));
+    return named_after(file, machine_.build(file));
   }
 
  private:

@@ -13,7 +13,8 @@
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The lines of a table that a program printed, without colours (ESC [ … m) and carriage returns.
-/// What is neither printable nor a tab becomes a question mark, because names are printed.
+/// Other characters that are not printable ASCII, but for tabs, become question marks: messages
+/// show the names.
 [[nodiscard]] inline std::vector<std::string> text_lines(std::string_view text) {
   std::vector<std::string> result;
   std::string line;
