@@ -6,6 +6,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +18,9 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_astra_sim_test { namespace {
+
+using blink_test::best_rate;
+using blink_test::replaced;
 
 // 2 x 3 x 2 NPUs; ids are a + 2 b + 6 c.
 std::string const yaml =
@@ -43,12 +47,6 @@ std::string const json = R"({
   "hbm-scale": [0, 0, 0]
 })";
 
-std::string changed(std::string text, std::string const& from, std::string const& to) {
-  auto const at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
 std::string network(std::string const& block, int npus, std::string const& rate = "50") {
   return "topology: [" + block + "]\nnpus_count: [" + std::to_string(npus) + "]\nbandwidth: [" +
          rate + "]\nlatency: [500]\n";
@@ -61,10 +59,6 @@ std::map<int, rational> links_from(topology const& machine, int tail) {
     if (l.tail == tail) result[l.head] += machine.in_units(l.capacity);
   }
   return result;
-}
-
-rational best(topology const& machine) {
-  return make_plan(machine, {collective::all_gather, {}, planned_by::exact}).rate;
 }
 
 TEST(read_astra_sim, the_first_dimension_varies_fastest) {
@@ -97,16 +91,16 @@ TEST(read_astra_sim, rings_have_the_whole_bandwidth_each_way) {
   auto const ring = read_astra_sim(network("Ring", 8), "ring");
   EXPECT_EQ(ring.links.size(), 16U);
   EXPECT_EQ(links_from(ring, 0), (std::map<int, rational>{{1, 50}, {7, 50}}));
-  EXPECT_EQ(best(ring), rational(8 * 100, 7));
+  EXPECT_EQ(best_rate(ring, collective::all_gather), rational(8 * 100, 7));
   auto const two = read_astra_sim(network("Ring", 2), "two");
   EXPECT_EQ(two.links.size(), 2U);
   EXPECT_EQ(links_from(two, 1), (std::map<int, rational>{{0, 50}}));
   auto const full = read_astra_sim(network("FullyConnected", 4), "full");
   EXPECT_EQ(full.links.size(), 12U);
-  EXPECT_EQ(best(full), rational(4 * 150, 3));
+  EXPECT_EQ(best_rate(full, collective::all_gather), rational(4 * 150, 3));
   auto const star = read_astra_sim(network("Switch", 8, "400.0"), "star");
   EXPECT_EQ(star.nodes.back().label, "dim0.switch0");
-  EXPECT_EQ(best(star), rational(8 * 400, 7));
+  EXPECT_EQ(best_rate(star, collective::all_gather), rational(8 * 400, 7));
   auto const torus = read_astra_sim(
       "topology: [ Ring, Ring ]\nnpus_count: [4, 4]\nbandwidth: [1, 1]\nlatency: [0, 0]\n", "t");
   auto built_in = *make_built_in_machine("torus:4x4");
@@ -156,11 +150,11 @@ TEST(read_astra_sim, remarks_are_errors_if_it_is_strict) {
   };
   for (auto const& [text, remark] : std::vector<row>{
            {yaml + "colour: red\n", "line 7: unknown key 'colour'"},
-           {changed(json, "\"links-count\": [2, 4, 1],\n", ""),
+           {replaced(json, "\"links-count\": [2, 4, 1],\n", ""),
             "line 1: links-count is missing, one link to each neighbour is assumed"},
-           {changed(json, "[2, 4, 1]", "[2, 5, 1]"),
+           {replaced(json, "[2, 4, 1]", "[2, 5, 1]"),
             "line 7: links-count[1] is 5, which is no multiple of 2: the rest is left out"},
-           {changed(json, "\"hbm-scale\"", "\"colour\": 1, \"hbm-scale\""),
+           {replaced(json, "\"hbm-scale\"", "\"colour\": 1, \"hbm-scale\""),
             "line 14: unknown key 'colour'"},
        }) {
     auto const machine = read_astra_sim(text, "t");
@@ -169,7 +163,7 @@ TEST(read_astra_sim, remarks_are_errors_if_it_is_strict) {
     auto const bare = remark.substr(remark.find(": ") + 2);
     EXPECT_ERROR((void)read_astra_sim(text, "t.yml", {{}, true}), bare);
   }
-  auto const without = read_astra_sim(changed(json, "\"links-count\": [2, 4, 1],\n", ""), "t");
+  auto const without = read_astra_sim(replaced(json, "\"links-count\": [2, 4, 1],\n", ""), "t");
   EXPECT_EQ(links_from(without, 9),
             (std::map<int, rational>{{8, 250}, {7, 25}, {11, 25}, {15, rational(25, 2)}}));
 }
@@ -180,26 +174,26 @@ TEST(read_astra_sim, refuses_yaml_that_it_cannot_read) {
   };
   fails("", "t.yml:1: no value, expected YAML");
   fails("- Ring\n", "t.yml:1: the file: found a list, expected keys such as topology");
-  fails(changed(yaml, "latency", "delay"), "t.yml:3: the machine: 'latency' is missing");
-  fails(changed(yaml, "[ Ring", "[ Line"),
+  fails(replaced(yaml, "latency", "delay"), "t.yml:3: the machine: 'latency' is missing");
+  fails(replaced(yaml, "[ Ring", "[ Line"),
         "t.yml:3: topology[0]: found 'Line', expected Ring, FullyConnected or Switch");
-  fails(changed(yaml, "[ Ring, FullyConnected, Switch ]", "[]"),
+  fails(replaced(yaml, "[ Ring, FullyConnected, Switch ]", "[]"),
         "t.yml:3: topology: found 0 dimensions, expected 1 to 32");
-  fails(changed(yaml, "[ Ring, FullyConnected, Switch ]", "Ring"),
+  fails(replaced(yaml, "[ Ring, FullyConnected, Switch ]", "Ring"),
         "t.yml:3: topology: found 'Ring', expected a list");
-  fails(changed(yaml, "[ 2, 3, 2 ]", "[ 2, 3 ]"),
+  fails(replaced(yaml, "[ 2, 3, 2 ]", "[ 2, 3 ]"),
         "t.yml:4: npus_count: found 2 values, expected 3, one for each dimension");
-  fails(changed(yaml, "[ 2, 3, 2 ]", "[ 2, 3, 2, 2 ]"), "npus_count: found 4 values, expected 3");
-  fails(changed(yaml, "[ 2, 3, 2 ]", "[ 2, 0, 2 ]"),
+  fails(replaced(yaml, "[ 2, 3, 2 ]", "[ 2, 3, 2, 2 ]"), "npus_count: found 4 values, expected 3");
+  fails(replaced(yaml, "[ 2, 3, 2 ]", "[ 2, 0, 2 ]"),
         "t.yml:4: npus_count[1]: found 0, expected an integer from 1 to 65536");
-  fails(changed(yaml, "[ 2, 3, 2 ]", "[ 2, 1e9, 2 ]"), "npus_count[1]: found 1e9");
-  fails(changed(yaml, "[ 2, 3, 2 ]", "[ 60000, 3, 60000 ]"), "t.yml: more than 65536 ranks");
-  fails(changed(yaml, "[ 2, 3, 2 ]", "[ 2, 20000, 1 ]"), "links, expected at most 1048576");
-  fails(changed(yaml, "200.0", "tbd"),
+  fails(replaced(yaml, "[ 2, 3, 2 ]", "[ 2, 1e9, 2 ]"), "npus_count[1]: found 1e9");
+  fails(replaced(yaml, "[ 2, 3, 2 ]", "[ 60000, 3, 60000 ]"), "t.yml: more than 65536 ranks");
+  fails(replaced(yaml, "[ 2, 3, 2 ]", "[ 2, 20000, 1 ]"), "links, expected at most 1048576");
+  fails(replaced(yaml, "200.0", "tbd"),
         "t.yml:5: bandwidth[0]: found 'tbd', expected a number from 1/1000000 to 1000000 of at");
-  fails(changed(yaml, "200.0", "0"), "bandwidth[0]: found 0");
-  fails(changed(yaml, "500.0", "-1"), "t.yml:6: latency[1]: found -1, expected a number from 0");
-  fails(changed(yaml, "bandwidth:", "bandwidth: &x"), "t.yml:5: found '&x [");
+  fails(replaced(yaml, "200.0", "0"), "bandwidth[0]: found 0");
+  fails(replaced(yaml, "500.0", "-1"), "t.yml:6: latency[1]: found -1, expected a number from 0");
+  fails(replaced(yaml, "bandwidth:", "bandwidth: &x"), "t.yml:5: found '&x [");
   fails(yaml + "topology: [ Ring ]\n", "key 'topology' a second time");
   fails(yaml + "  - 3\n", "t.yml:7: found '- 3'");
   EXPECT_ERROR((void)read_astra_sim(yaml, "t.yml", {{{link_kind::nvlink, 50}}}),
@@ -210,26 +204,28 @@ TEST(read_astra_sim, refuses_json_that_it_cannot_read) {
   auto const fails = [](std::string const& text, std::string const& part) {
     EXPECT_ERROR((void)read_astra_sim(text, "t.json"), part);
   };
-  fails(changed(json, "Hierarchical", "Torus2D"),
+  fails(replaced(json, "Hierarchical", "Torus2D"),
         "t.json:2: topology-name: found 'Torus2D', expected \"Hierarchical\"");
-  fails(changed(json, "\"Switch\"", "\"Star\""), "topologies-per-dim[2]: found 'Star', expected");
-  fails(changed(json, "\"dimensions-count\": 3", "\"dimensions-count\": 4"),
+  fails(replaced(json, "\"Switch\"", "\"Star\""), "topologies-per-dim[2]: found 'Star', expected");
+  fails(replaced(json, "\"dimensions-count\": 3", "\"dimensions-count\": 4"),
         "t.json:3: topologies-per-dim: found 3 values, expected 4, one for each dimension");
-  fails(changed(json, "\"dimensions-count\": 3", "\"dimensions-count\": 0"),
+  fails(replaced(json, "\"dimensions-count\": 3", "\"dimensions-count\": 0"),
         "dimensions-count: found 0");
-  fails(changed(json, "[2, 3, 2]", "[2, 3]"), "t.json:6: units-count: found 2 values");
-  fails(changed(json, "[2, 4, 1]", "[2, 4]"), "t.json:7: links-count: found 2 values");
-  auto const wide = changed(changed(json, "[2, 4, 1]", "[60000, 4, 1]"), "[250, 25", "[250000, 25");
+  fails(replaced(json, "[2, 3, 2]", "[2, 3]"), "t.json:6: units-count: found 2 values");
+  fails(replaced(json, "[2, 4, 1]", "[2, 4]"), "t.json:7: links-count: found 2 values");
+  auto const wide =
+      replaced(replaced(json, "[2, 4, 1]", "[60000, 4, 1]"), "[250, 25", "[250000, 25");
   fails(wide, "t.json:9: link-bandwidth[0]: found links of 15000000000 GB/s, expected at most");
-  fails(changed(json, "[2, 3, 2]", "[2, 3.5, 2]"),
+  fails(replaced(json, "[2, 3, 2]", "[2, 3.5, 2]"),
         "units-count[1]: found 3.5, expected an integer");
-  fails(changed(json, "[2, 4, 1]", "[2, 1, 1]"),
+  fails(replaced(json, "[2, 4, 1]", "[2, 1, 1]"),
         "t.json:7: links-count[1]: found 1, expected 2 or more, the number of neighbours");
-  fails(changed(json, "[250, 25", "[0, 25"),
+  fails(replaced(json, "[250, 25", "[0, 25"),
         "t.json:9: link-bandwidth[0]: found 0, expected a number");
-  fails(changed(json, "[500, 400", "[-500, 400"), "link-latency[0]: found -500");
-  fails(changed(json, "\"link-latency\"", "\"latency\""), "the machine: 'link-latency' is missing");
-  fails(changed(json, "[0, 10, 20]", "0"), "nic-latency: found 0, expected a list");
+  fails(replaced(json, "[500, 400", "[-500, 400"), "link-latency[0]: found -500");
+  fails(replaced(json, "\"link-latency\"", "\"latency\""),
+        "the machine: 'link-latency' is missing");
+  fails(replaced(json, "[0, 10, 20]", "0"), "nic-latency: found 0, expected a list");
 }
 
 TEST(read_astra_sim, is_recognised_by_its_keys) {

@@ -6,6 +6,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include "support/sanitizers.hpp"
 #include <gtest/gtest.h>
 
@@ -23,6 +24,10 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_hwloc_test { namespace {
+
+using blink_test::labels_of;
+using blink_test::remarks_of;
+using blink_test::text_of;
 
 using blink_test::error_of;
 using blink_test::read_damaged;
@@ -118,16 +123,6 @@ std::vector<std::string> links_of(topology const& machine, link_kind only = link
     result.push_back(text);
   }
   return result;
-}
-std::vector<std::string> labels_of(topology const& machine) {
-  std::vector<std::string> result;
-  for (auto const& n : machine.nodes) result.push_back(n.label);
-  return result;
-}
-std::string remarks_of(topology const& machine) {
-  std::string all;
-  for (auto const& remark : machine.remarks) all += remark + "\n";
-  return all;
 }
 using texts = std::vector<std::string>;
 
@@ -649,11 +644,6 @@ TEST(read_hwloc_live, names_a_library_that_is_missing_or_another_one) {
 }
 
 std::string const corpus = std::string(BLINK_SHARED_DIR) + "/topo-corpus/hwloc/";
-
-std::string text_of(std::string const& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 TEST(read_hwloc_live, works_with_the_library_of_this_computer) {
   blink_test::leaks_of_others const in_plugins;

@@ -3,6 +3,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_nccl_graph_test { namespace {
+
+using blink_test::replaced;
 
 using devices = std::vector<std::int64_t>;
 
@@ -34,12 +37,6 @@ std::string const two =
     "  </graph>\n"
     "  <graph id=\"3\" pattern=\"5\" nchannels=\"0\" speedintra=\"0\" speedinter=\"0\"/>\n"
     "</graphs>\n";
-
-std::string changed(std::string text, std::string const& from, std::string const& to) {
-  auto const at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
 
 TEST(read_nccl_graph, devices_are_hexadecimal) {
   auto const read = read_nccl_graphs(two, "g.xml");
@@ -69,11 +66,12 @@ TEST(read_nccl_graph, remarks_are_errors_if_it_is_strict) {
     std::string text, remark;
   };
   for (auto const& [text, remark] : std::vector<row>{
-           {changed(two, "nchannels=\"2\"", "nchannels=\"3\""),
+           {replaced(two, "nchannels=\"2\"", "nchannels=\"3\""),
             "line 3: <graph>: graph 0 has 2 channels, nchannels is 3"},
-           {changed(two, "\"PXN\"", "\"FAR\""), "line 3: <graph>: unknown typeinter='FAR'"},
-           {changed(two, "samechannels", "colour"), "line 3: <graph>: unknown attribute 'colour'"},
-           {changed(two, "<net dev=\"5\"/>", "<nic/>"), "line 4: <channel>: unknown element <nic>"},
+           {replaced(two, "\"PXN\"", "\"FAR\""), "line 3: <graph>: unknown typeinter='FAR'"},
+           {replaced(two, "samechannels", "colour"), "line 3: <graph>: unknown attribute 'colour'"},
+           {replaced(two, "<net dev=\"5\"/>", "<nic/>"),
+            "line 4: <channel>: unknown element <nic>"},
        }) {
     auto const read = read_nccl_graphs(text, "g.xml");
     ASSERT_EQ(read.remarks.size(), 1U) << text;
@@ -92,20 +90,20 @@ TEST(read_nccl_graph, refuses_what_it_cannot_read) {
   fails("<graphs/>", "g.xml:1: <graphs>: attribute version is missing");
   fails("<graphs version=\"2\"/>", "version='2', expected an integer from 1 to 1");
   fails("<graphs version=\"1\"/>", "no <graph>, expected one or more");
-  fails(changed(two, "id=\"3\"", "id=\"0\""), "g.xml:13: <graph>: id 0 appears twice");
-  fails(changed(two, "pattern=\"4\" ", ""), "g.xml:3: <graph>: attribute pattern is missing");
-  fails(changed(two, "nchannels=\"2\"", "nchannels=\"2000000\""), "nchannels='2000000', expected");
-  fails(changed(two, "\"12.5\"", "\"quick\""),
+  fails(replaced(two, "id=\"3\"", "id=\"0\""), "g.xml:13: <graph>: id 0 appears twice");
+  fails(replaced(two, "pattern=\"4\" ", ""), "g.xml:3: <graph>: attribute pattern is missing");
+  fails(replaced(two, "nchannels=\"2\"", "nchannels=\"2000000\""), "nchannels='2000000', expected");
+  fails(replaced(two, "\"12.5\"", "\"quick\""),
         "g.xml:3: <graph>: speedinter='quick', expected GB/s");
-  fails(changed(two, "\"12.5\"", "\"-1\""), "speedinter='-1'");
-  fails(changed(two, "\"0xa\"", "\"0xg\""), "g.xml:7: <gpu>: dev='0xg', expected a hexadecimal");
-  fails(changed(two, "\"0xa\"", "\"-1\""), "dev='-1'");
-  fails(changed(two, "\"0xa\"", "\"\""), "dev=''");
-  fails(changed(two, "\"0xa\"", "\"ffffffffffffffff\""), "dev='ffffffffffffffff'");
-  fails(changed(two, "<net dev=\"5\"/>", "<net/>"), "g.xml:5: <net>: attribute dev is missing");
-  fails(changed(two, "<net dev=\"5\"/>", "five"), "text in <channel>, expected elements");
-  fails(changed(two, "rank=\"1\"", "rank=\"one\""), "rank='one', expected an integer");
-  fails(changed(two, "samechannels=\"0\">", "samechannels=\"0\"><channel/>"),
+  fails(replaced(two, "\"12.5\"", "\"-1\""), "speedinter='-1'");
+  fails(replaced(two, "\"0xa\"", "\"0xg\""), "g.xml:7: <gpu>: dev='0xg', expected a hexadecimal");
+  fails(replaced(two, "\"0xa\"", "\"-1\""), "dev='-1'");
+  fails(replaced(two, "\"0xa\"", "\"\""), "dev=''");
+  fails(replaced(two, "\"0xa\"", "\"ffffffffffffffff\""), "dev='ffffffffffffffff'");
+  fails(replaced(two, "<net dev=\"5\"/>", "<net/>"), "g.xml:5: <net>: attribute dev is missing");
+  fails(replaced(two, "<net dev=\"5\"/>", "five"), "text in <channel>, expected elements");
+  fails(replaced(two, "rank=\"1\"", "rank=\"one\""), "rank='one', expected an integer");
+  fails(replaced(two, "samechannels=\"0\">", "samechannels=\"0\"><channel/>"),
         "<channel>: no <gpu>, expected one or more");
 }
 

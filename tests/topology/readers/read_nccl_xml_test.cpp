@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/topology/readers/read_nccl_xml.hpp>
 
+#include "support/machine_contents.hpp"
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>
 
@@ -20,6 +21,9 @@
 // Rooms may be compiled as one source.
 namespace read_nccl_xml_test { namespace {
 
+using blink_test::replaced;
+using blink_test::text_of;
+
 using blink::input_error;
 using blink::link_kind;
 using blink::nccl_xml_options;
@@ -30,13 +34,6 @@ using blink::read_nccl_xml_file;
 using blink::topology;
 
 std::string const dgx1v_path = std::string(BLINK_DATA_DIR) + "/dgx1v.xml";
-
-std::string text_of(std::string const& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 /// The sum of the links from one node to another, in GB/s.
 rational between(topology const& machine, int tail, int head) {
@@ -68,12 +65,6 @@ std::string two_gpus(std::string const& first, std::string const& second,
 }
 std::string const to_first = "<nvlink target=\"0000:01:00.0\" count=\"2\" tclass=\"0x030200\"/>";
 std::string const to_second = "<nvlink target=\"0000:02:00.0\" count=\"2\" tclass=\"0x030200\"/>";
-
-std::string replaced(std::string text, std::string const& from, std::string const& to) {
-  auto const at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
 
 std::string error_of(std::string const& text, nccl_xml_options const& options = {}) {
   try {

@@ -4,6 +4,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -12,6 +13,8 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_ns3_topology_test { namespace {
+
+using blink_test::replaced;
 
 // Two servers of two GPUs with an NVSwitch each, and a switch of the network.
 std::string const simai =
@@ -33,12 +36,6 @@ std::string const star =
     "0 2 400Gbps 0.0005ms 0\n"
     "0 3 400Gbps 0.0005ms 0\n"
     "0 4 50GBps 500ns 0\n";
-
-std::string changed(std::string text, std::string const& from, std::string const& to) {
-  auto const at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
 
 TEST(read_ns3_topology, simai_servers_have_nvswitches) {
   auto const machine = read_ns3_topology(simai, "dir/Spectrum-X_4g");
@@ -131,7 +128,7 @@ TEST(read_ns3_topology, reads_the_units_of_ns3) {
 }
 
 TEST(read_ns3_topology, remarks_are_errors_if_it_is_strict) {
-  auto const lossy = read_ns3_topology(changed(star, "500ns 0", "500ns 0.01"), "t");
+  auto const lossy = read_ns3_topology(replaced(star, "500ns 0", "500ns 0.01"), "t");
   ASSERT_EQ(lossy.remarks.size(), 1U);
   EXPECT_EQ(lossy.remarks[0], "line 6: link 4 of 4 loses packets, which is left out");
   auto const longer = star + "0 4 50GBps 500ns 0\n";
@@ -148,23 +145,24 @@ TEST(read_ns3_topology, refuses_what_it_cannot_read) {
   };
   fails("", "t.txt:1: the first line is '', expected \"nodes switches links\" or");
   fails("\n5 1\n", "t.txt:2: the first line is '5 1'");
-  fails(changed(star, "5 1 4", "500000 1 4"),
+  fails(replaced(star, "5 1 4", "500000 1 4"),
         "t.txt:1: the number of nodes is '500000', expected an integer from 0 to 100000");
-  fails(changed(star, "5 1 4", "5 6 4"), "the number of switches is '6', expected an integer from");
-  fails(changed(star, "5 1 4", "5 1 99999999999999999999"), "the number of links is '9999999");
-  fails(changed(star, "5 1 4", "5 1 5"),
+  fails(replaced(star, "5 1 4", "5 6 4"),
+        "the number of switches is '6', expected an integer from");
+  fails(replaced(star, "5 1 4", "5 1 99999999999999999999"), "the number of links is '9999999");
+  fails(replaced(star, "5 1 4", "5 1 5"),
         "t.txt:7: link 5 of 5: its first node is missing, expected an integer from 0 to 4");
-  fails(changed(star, "\n0\n", "\n5\n"), "t.txt:2: a switch is '5', expected an integer from 0");
+  fails(replaced(star, "\n0\n", "\n5\n"), "t.txt:2: a switch is '5', expected an integer from 0");
   fails("5 2 1\n0 0\n0 1 1Gbps 1ms 0\n", "t.txt:2: node 0 is a switch twice, expected each");
-  fails(changed(star, "0 1 400", "0 7 400"), "t.txt:3: link 1 of 4: its second node is '7'");
-  fails(changed(star, "0 1 400", "1 1 400"), "link 1 of 4 joins node 1 with itself");
-  fails(changed(star, "400Gbps", "0Gbps"),
+  fails(replaced(star, "0 1 400", "0 7 400"), "t.txt:3: link 1 of 4: its second node is '7'");
+  fails(replaced(star, "0 1 400", "1 1 400"), "link 1 of 4 joins node 1 with itself");
+  fails(replaced(star, "400Gbps", "0Gbps"),
         "link 1 of 4: its rate is '0Gbps', expected a positive one such as 200Gbps");
-  fails(changed(star, "400Gbps", "fast"), "its rate is 'fast'");
-  fails(changed(star, "0.0005ms", "soon"), "t.txt:3: link 1 of 4: its delay is 'soon'");
-  fails(changed(star, "500ns 0", "500ns 2"), "t.txt:6: link 4 of 4: its error rate is '2'");
-  fails(changed(star, "500ns 0", "500ns"), "its error rate is missing");
-  fails(changed(simai, "7 2", "7 0"), "t.txt:1: servers of 0 GPUs, expected 1 or more");
+  fails(replaced(star, "400Gbps", "fast"), "its rate is 'fast'");
+  fails(replaced(star, "0.0005ms", "soon"), "t.txt:3: link 1 of 4: its delay is 'soon'");
+  fails(replaced(star, "500ns 0", "500ns 2"), "t.txt:6: link 4 of 4: its error rate is '2'");
+  fails(replaced(star, "500ns 0", "500ns"), "its error rate is missing");
+  fails(replaced(simai, "7 2", "7 0"), "t.txt:1: servers of 0 GPUs, expected 1 or more");
   fails("1 1 0\n0\n", "no rank (GPU) found");
   EXPECT_ERROR((void)read_ns3_topology(star, "t.txt", {{{link_kind::nvlink, 50}}}),
                "t.txt: states its own rates of nvlink links");

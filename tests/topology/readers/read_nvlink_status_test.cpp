@@ -7,6 +7,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -21,6 +22,9 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_nvlink_status_test { namespace {
+
+using blink_test::remarks_of;
+using blink_test::text_of;
 
 std::string const table =
     "\tGPU0\tGPU1\tGPU2\tCPU Affinity\n"
@@ -50,22 +54,11 @@ std::string const access =
 
 using pairs = std::set<std::pair<int, int>>;
 
-std::string all_remarks(topology const& machine) {
-  std::string result;
-  for (auto const& remark : machine.remarks) result += remark + "\n";
-  return result;
-}
-
 rational rate_of(topology const& machine, link_kind kind) {
   for (auto const& l : machine.links) {
     if (l.kind == kind) return machine.in_units(l.capacity);
   }
   return 0;
-}
-
-std::string text_of(std::string const& path) {
-  std::ifstream stream(path);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 TEST(nvlink_status, lists_models_and_links) {
@@ -118,7 +111,7 @@ TEST(nvlink_status, models_beside_the_table_set_rates) {
     auto const machine = read_smi_matrix(text, "t");
     EXPECT_EQ(rate_of(machine, link_kind::nvlink), rational(50));
     EXPECT_EQ(rate_of(machine, link_kind::pcie), rational(24));
-    auto const remarks = all_remarks(machine);
+    auto const remarks = remarks_of(machine);
     EXPECT_SAYS(remarks, "GPU1: inactive NVLinks 1, 11\n");
     EXPECT_SAYS(remarks, "GPU2: all NVLinks are inactive\n");
     EXPECT_SAYS(remarks, "nvlink counts as 25 GB/s, one link of A100: ");
@@ -172,7 +165,7 @@ TEST(peer_access, pairs_without_ok_are_a_remark) {
     auto const machine = read_smi_matrix(text, "t");
     EXPECT_EQ(machine.rank_positions().size(), 3U);
     EXPECT_EQ(rate_of(machine, link_kind::nvlink), rational(50));
-    EXPECT_SAYS(all_remarks(machine),
+    EXPECT_SAYS(remarks_of(machine),
                 "no peer access between GPU0 and GPU2, GPU1 and GPU2 (topo -p2p): they exchange "
                 "data through the host's memory\n");
   }
@@ -184,7 +177,7 @@ TEST(peer_access, pairs_without_ok_are_a_remark) {
     for (int j = 0; j < 5; ++j) rows += i == j ? " X" : " GNS";
     rows += "\n";
   }
-  EXPECT_SAYS(all_remarks(read_smi_matrix(table + names + "\n" + rows, "t")),
+  EXPECT_SAYS(remarks_of(read_smi_matrix(table + names + "\n" + rows, "t")),
               "GPU1 and GPU2, GPU1 and GPU3 and 4 more pairs (topo -p2p)");
 }
 
@@ -228,10 +221,10 @@ TEST(nvlink_status_corpus, agrees_with_the_facts) {
     EXPECT_FALSE(is_smi_matrix(text));
   }
   auto const yard = read_smi_matrix(text_of(folder + "yard-v100x8-nolegend.txt"), "yard");
-  EXPECT_SAYS(all_remarks(yard), "nvlink counts as 25 GB/s, one link of V100: ");
-  EXPECT_SAYS(all_remarks(yard), "pcie counts as 12 GB/s, x16 of V100: ");
+  EXPECT_SAYS(remarks_of(yard), "nvlink counts as 25 GB/s, one link of V100: ");
+  EXPECT_SAYS(remarks_of(yard), "pcie counts as 12 GB/s, x16 of V100: ");
   auto const pair = read_smi_matrix(text_of(folder + "rtx3090x2-reflowed.txt"), "pair");
-  EXPECT_SAYS(all_remarks(pair), "no peer access between GPU0 and GPU1 (topo -p2p)");
+  EXPECT_SAYS(remarks_of(pair), "no peer access between GPU0 and GPU1 (topo -p2p)");
   EXPECT_EQ(
       detail::peer_access_reader(text_of(folder + "p2p-perfkit-4gpu-pairs.txt")).pairs_without(),
       (pairs{{0, 2}, {0, 3}, {1, 2}, {1, 3}}));

@@ -7,6 +7,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +20,11 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_rocm_smi_test { namespace {
+
+using blink_test::best_rate;
+using blink_test::labels_of;
+using blink_test::pairs_of_links;
+using blink_test::remarks_of;
 
 std::string const banner = "======= ROCm System Management Interface =======\n";
 std::string const weight_title = "====== Weight between two GPUs ======\n";
@@ -60,37 +66,8 @@ std::string const two_pairs_of_bandwidths =
            "0-0 50000-50000 N/A 50000-100000", "50000-50000 0-0 50000-100000 N/A"}) +
     "Format: min-max; Units: mps\n";
 
-std::vector<std::string> labels_of(topology const& machine) {
-  std::vector<std::string> result;
-  for (auto const& n : machine.nodes) result.push_back(n.label);
-  return result;
-}
-
-// "0-1 xgmi 50", of one direction.
-std::vector<std::string> links_of(topology const& machine) {
-  std::vector<std::string> result;
-  for (auto const& l : machine.links) {
-    if (l.tail > l.head) continue;
-    result.push_back(std::to_string(l.tail) + "-" + std::to_string(l.head) + " " +
-                     std::string(to_text(l.kind)) + " " + machine.in_units(l.capacity).to_text());
-  }
-  std::sort(result.begin(), result.end());
-  EXPECT_EQ(2 * result.size(), machine.links.size());
-  return result;
-}
-
 std::vector<std::string> links_of(std::string const& text) {
-  return links_of(read_rocm_smi(text, "t"));
-}
-
-std::string remarks_of(topology const& machine) {
-  std::string result;
-  for (auto const& remark : machine.remarks) result += remark + "\n";
-  return result;
-}
-
-rational best(topology const& machine, collective kind) {
-  return make_plan(machine, {kind, {}, planned_by::exact}).rate;
+  return pairs_of_links(read_rocm_smi(text, "t"));
 }
 
 TEST(read_rocm_smi, types_make_one_link_and_pcie_joins_processors) {
@@ -99,7 +76,7 @@ TEST(read_rocm_smi, types_make_one_link_and_pcie_joins_processors) {
   EXPECT_EQ(labels_of(machine),
             (std::vector<std::string>{"gpu0", "gpu1", "gpu2", "gpu3", "processor0", "processor1"}));
   EXPECT_EQ(machine.rank_positions(), (std::vector<int>{0, 1, 2, 3}));
-  EXPECT_EQ(links_of(machine),
+  EXPECT_EQ(pairs_of_links(machine),
             (std::vector<std::string>{"0-1 xgmi 50", "0-4 pcie 24", "1-4 pcie 24", "2-3 xgmi 50",
                                       "2-5 pcie 24", "3-5 pcie 24", "4-5 socket 16"}));
   auto const remarks = remarks_of(machine);
@@ -108,22 +85,23 @@ TEST(read_rocm_smi, types_make_one_link_and_pcie_joins_processors) {
   EXPECT_SAYS(remarks, "pcie counts as 24 GB/s, Gen 4 x16");
   EXPECT_SAYS(remarks, "socket counts as 16 GB/s, as NCCL assumes between AMD processors");
   // Half of the data passes the socket.
-  EXPECT_EQ(best(machine, collective::all_gather), rational(32));
+  EXPECT_EQ(best_rate(machine, collective::all_gather), rational(32));
   auto const mesh = read_rocm_smi(type_title + table({"0 XGMI XGMI XGMI", "XGMI 0 XGMI XGMI",
                                                       "XGMI XGMI 0 XGMI", "XGMI XGMI XGMI 0"}),
                                   "mesh");
   EXPECT_EQ(mesh.nodes.size(), 4U);
   // A GPU lacks 3/4 of the data, and 150 GB/s enter it.
-  EXPECT_EQ(best(mesh, collective::all_gather), rational(200));
+  EXPECT_EQ(best_rate(mesh, collective::all_gather), rational(200));
 }
 
 TEST(read_rocm_smi, rates_are_replaced_by_options) {
   auto const given = read_rocm_smi(
       two_pairs, "t",
       {{{link_kind::xgmi, 36}, {link_kind::pcie, rational(63, 2)}, {link_kind::socket, 9}}});
-  EXPECT_EQ(links_of(given), (std::vector<std::string>{
-                                 "0-1 xgmi 36", "0-4 pcie 63/2", "1-4 pcie 63/2", "2-3 xgmi 36",
-                                 "2-5 pcie 63/2", "3-5 pcie 63/2", "4-5 socket 9"}));
+  EXPECT_EQ(
+      pairs_of_links(given),
+      (std::vector<std::string>{"0-1 xgmi 36", "0-4 pcie 63/2", "1-4 pcie 63/2", "2-3 xgmi 36",
+                                "2-5 pcie 63/2", "3-5 pcie 63/2", "4-5 socket 9"}));
   EXPECT_TRUE(given.remarks.empty());
   EXPECT_ERROR((void)read_rocm_smi(two_pairs_of_bandwidths, "t.txt", {{{link_kind::xgmi, 36}}}),
                "t.txt: states its own rates of xgmi links, expected no other one");
@@ -135,7 +113,7 @@ TEST(read_rocm_smi, bandwidths_are_exact_and_zero_is_no_link) {
   std::vector<std::string> const links{"0-1 xgmi 100", "0-3 xgmi 50", "1-2 xgmi 50",
                                        "2-3 xgmi 100"};
   auto const machine = read_rocm_smi(two_pairs_of_bandwidths, "t");
-  EXPECT_EQ(links_of(machine), links);
+  EXPECT_EQ(pairs_of_links(machine), links);
   EXPECT_TRUE(machine.remarks.empty());
   // The table of types says XGMI of all pairs, and all tables are combined in any order.
   auto const types = type_title + table({"0 XGMI XGMI XGMI", "XGMI 0 XGMI XGMI", "XGMI XGMI 0 XGMI",
@@ -158,7 +136,7 @@ TEST(read_rocm_smi, unknown_numbers_are_no_rates) {
     auto const machine = read_rocm_smi(
         types + bandwidth_title + table({std::string("N/A ") + cell, std::string(cell) + " N/A"}),
         "t");
-    EXPECT_EQ(links_of(machine), (std::vector<std::string>{"0-1 xgmi 50"}));
+    EXPECT_EQ(pairs_of_links(machine), (std::vector<std::string>{"0-1 xgmi 50"}));
     EXPECT_SAYS(remarks_of(machine), "xgmi counts as 50 GB/s");
   }
   // One of the two rows is enough.
@@ -191,7 +169,7 @@ TEST(read_rocm_smi, xgmi_of_several_hops_is_no_link) {
                                          "XGMI XGMI XGMI 0"});
   auto const machine = read_rocm_smi(
       types + weight_title + table({"0 15 30 15", "15 0 15 30", "30 15 0 15", "15 30 15 0"}), "t");
-  EXPECT_EQ(links_of(machine), ring);
+  EXPECT_EQ(pairs_of_links(machine), ring);
   EXPECT_SAYS(remarks_of(machine),
               "GPU0 and GPU2 and 1 other pairs are joined by several XGMI "
               "hops, which are links of other pairs");
@@ -202,11 +180,11 @@ TEST(read_rocm_smi, hops_or_weights_alone_say_the_type) {
                                        "3-4 socket 16"};
   auto const hops =
       read_rocm_smi(hops_title + table({"0 1 3", "1 0 3", "3 3 0"}) + numa({0, 0, 1}), "t");
-  EXPECT_EQ(links_of(hops), links);
+  EXPECT_EQ(pairs_of_links(hops), links);
   EXPECT_SAYS(remarks_of(hops), "link types follow from hops: 1 is XGMI, 2 and 3 are PCIe");
   auto const weights =
       read_rocm_smi(weight_title + table({"0 15 72", "15 0 72", "72 72 0"}) + numa({0, 0, 1}), "t");
-  EXPECT_EQ(links_of(weights), links);
+  EXPECT_EQ(pairs_of_links(weights), links);
   EXPECT_SAYS(remarks_of(weights), "link types follow from weights: less than 40 is XGMI");
 }
 
@@ -227,8 +205,9 @@ TEST(read_rocm_smi, reads_the_table_of_transferbench) {
             (std::vector<std::string>{"0-1 xgmi 50", "0-3 pcie 24", "1-3 pcie 24", "2-4 pcie 24",
                                       "3-4 socket 16"}));
   auto const named = read_rocm_smi(text("        | gfx942 | gfx942 | gfx942 |\n"), "t");
-  EXPECT_EQ(links_of(named), (std::vector<std::string>{"0-1 xgmi 64", "0-3 pcie 48", "1-3 pcie 48",
-                                                       "2-4 pcie 48", "3-4 socket 16"}));
+  EXPECT_EQ(pairs_of_links(named),
+            (std::vector<std::string>{"0-1 xgmi 64", "0-3 pcie 48", "1-3 pcie 48", "2-4 pcie 48",
+                                      "3-4 socket 16"}));
   EXPECT_SAYS(remarks_of(named), "xgmi counts as 64 GB/s, one link of a gfx942 for each pair");
   EXPECT_SAYS(remarks_of(named), "pcie counts as 48 GB/s, Gen 5 x16 as of a gfx942");
   EXPECT_EQ(links_of(text("        | gfx908 | gfx90a | gfx942 |\n")), links_of(text("")));
@@ -236,7 +215,7 @@ TEST(read_rocm_smi, reads_the_table_of_transferbench) {
   auto const ring = read_rocm_smi(table({"- XGMI-1 XGMI-2 XGMI-1", "XGMI-1 - XGMI-1 XGMI-2",
                                          "XGMI-2 XGMI-1 - XGMI-1", "XGMI-1 XGMI-2 XGMI-1 -"}),
                                   "t");
-  EXPECT_EQ(links_of(ring),
+  EXPECT_EQ(pairs_of_links(ring),
             (std::vector<std::string>{"0-1 xgmi 50", "0-3 xgmi 50", "1-2 xgmi 50", "2-3 xgmi 50"}));
   auto const unknown = read_rocm_smi(table({"- XGMI-1 ???"
                                             "?-2",
@@ -244,7 +223,7 @@ TEST(read_rocm_smi, reads_the_table_of_transferbench) {
                                             "???"
                                             "?-2 HT-1 -"}),
                                      "t");
-  EXPECT_EQ(links_of(unknown), (std::vector<std::string>{"0-1 xgmi 50"}));
+  EXPECT_EQ(pairs_of_links(unknown), (std::vector<std::string>{"0-1 xgmi 50"}));
   EXPECT_SAYS(remarks_of(unknown),
               "GPU0 and GPU2 and 1 other pairs: the link type is unknown, none is counted");
   EXPECT_SAYS(remarks_of(unknown), "GPU2 has no link");
@@ -265,7 +244,7 @@ TEST(read_rocm_smi, reads_the_tables_of_amd_smi) {
                         bdf("CACHE COHERANCY", "SELF", "NC") + bdf("ATOMICS", "SELF", "64,32") +
                         bdf("DMA", "SELF", "T") + "Legend:\n SELF = Current GPU\n",
                     "t");
-  EXPECT_EQ(links_of(all), (std::vector<std::string>{"0-1 xgmi 64"}));
+  EXPECT_EQ(pairs_of_links(all), (std::vector<std::string>{"0-1 xgmi 64"}));
   EXPECT_TRUE(all.remarks.empty()) << remarks_of(all);
   EXPECT_EQ(links_of(bdf("HOPS", "0", "2") + bdf("LINK TYPE", "SELF", "PCIE") +
                      bdf("NUMA BW", "N/A", "N/A")),
@@ -305,7 +284,7 @@ TEST(read_rocm_smi, what_people_and_programs_do_to_a_text_changes_nothing) {
 TEST(read_rocm_smi, cells_decide_and_unknown_types_are_no_links) {
   auto const text = weight_title + table({"0 XGMI XGMI", "XGMI 0 XXXX", "XGMI XXXX 0"});
   auto const machine = read_rocm_smi(text, "t");
-  EXPECT_EQ(links_of(machine), (std::vector<std::string>{"0-1 xgmi 50", "0-2 xgmi 50"}));
+  EXPECT_EQ(pairs_of_links(machine), (std::vector<std::string>{"0-1 xgmi 50", "0-2 xgmi 50"}));
   EXPECT_SAYS(remarks_of(machine), "line 2: a table of link types below the title in line 1");
   EXPECT_SAYS(remarks_of(machine),
               "line 5: GPU1 and GPU2: the link type is unknown, none is counted");
@@ -315,7 +294,7 @@ TEST(read_rocm_smi, cells_decide_and_unknown_types_are_no_links) {
 
 TEST(read_rocm_smi, rows_that_differ_count_as_the_slower_one) {
   auto const types = read_rocm_smi(type_title + table({"0 XGMI", "PCIE 0"}), "t");
-  EXPECT_EQ(links_of(types), (std::vector<std::string>{"0-2 pcie 24", "1-2 pcie 24"}));
+  EXPECT_EQ(pairs_of_links(types), (std::vector<std::string>{"0-2 pcie 24", "1-2 pcie 24"}));
   EXPECT_SAYS(remarks_of(types),
               "line 4: GPU0 and GPU1 say other things of each other; the slower ones count");
   EXPECT_EQ(links_of(bandwidth_title + table({"N/A 50000-50000", "50000-100000 N/A"})),
@@ -329,13 +308,13 @@ TEST(read_rocm_smi, a_cut_text_counts_as_far_as_it_says_enough) {
   auto const links = links_of(two_pairs);
   auto const end = two_pairs.find("GPU[3]\t\t: (Topology) Numa Node") + 12;
   auto const cut = read_rocm_smi(two_pairs.substr(0, end), "t");
-  EXPECT_EQ(links_of(cut), links);
+  EXPECT_EQ(pairs_of_links(cut), links);
   EXPECT_SAYS(remarks_of(cut), "line 30: the text ends in 'GPU3  : (T'");
   EXPECT_ERROR((void)read_rocm_smi(two_pairs.substr(0, end), "t.txt", {{}, true}),
                "t.txt:30: the text ends in 'GPU3  : (T'");
   auto const row3 = two_pairs.find("GPU3   PCIE");
   auto const half = read_rocm_smi(two_pairs.substr(0, row3 + 20), "t");
-  EXPECT_EQ(links_of(half), links) << "hops part the GPUs";
+  EXPECT_EQ(pairs_of_links(half), links) << "hops part the GPUs";
   EXPECT_SAYS(remarks_of(half), "line 21: the text ends in the row of 'GPU3'");
   EXPECT_ERROR((void)read_rocm_smi(two_pairs.substr(0, two_pairs.find("GPU2   PCIE")), "t.txt"),
                "t.txt:19: the text ends here and says nothing about a link between GPU2 and GPU3, "
@@ -446,10 +425,11 @@ class read_rocm_smi_corpus : public testing::Test {
 
 TEST_F(read_rocm_smi_corpus, an_mi250x_node_is_that_of_rccl) {
   auto const machine = read("mi250x-gcd-x8-shownodesbw.txt");
-  EXPECT_EQ(links_of(machine), (std::vector<std::string>{
-                                   "0-1 xgmi 200", "0-2 xgmi 50", "0-6 xgmi 100", "1-3 xgmi 50",
-                                   "1-5 xgmi 50", "2-3 xgmi 200", "2-4 xgmi 100", "3-7 xgmi 50",
-                                   "4-5 xgmi 200", "4-6 xgmi 50", "5-7 xgmi 50", "6-7 xgmi 200"}));
+  EXPECT_EQ(
+      pairs_of_links(machine),
+      (std::vector<std::string>{"0-1 xgmi 200", "0-2 xgmi 50", "0-6 xgmi 100", "1-3 xgmi 50",
+                                "1-5 xgmi 50", "2-3 xgmi 200", "2-4 xgmi 100", "3-7 xgmi 50",
+                                "4-5 xgmi 200", "4-6 xgmi 50", "5-7 xgmi 50", "6-7 xgmi 200"}));
   auto const rccl = read_nccl_xml_file(folder_ + "nccl-xml/rccl-8p1h_n1.xml");
   EXPECT_EQ(canonical(machine).key, canonical(only_links(rccl, link_kind::xgmi)).key);
   auto const plan = make_plan(machine, {collective::all_gather, {}, planned_by::exact});
@@ -469,7 +449,7 @@ TEST_F(read_rocm_smi_corpus, meshes_have_a_link_for_each_pair) {
     auto const machine = read(name);
     EXPECT_EQ(machine.rank_positions().size(), ranks);
     EXPECT_EQ(machine.nodes.size(), ranks);
-    auto const links = links_of(machine);
+    auto const links = pairs_of_links(machine);
     EXPECT_EQ(links.size(), pairs);
     EXPECT_TRUE(std::all_of(links.begin(), links.end(),
                             [](auto const& link) { return link.ends_with(" xgmi 50"); }));
@@ -482,7 +462,7 @@ TEST_F(read_rocm_smi_corpus, meshes_have_a_link_for_each_pair) {
 }
 
 TEST_F(read_rocm_smi_corpus, gpus_of_one_socket_share_its_processor) {
-  EXPECT_EQ(links_of(read("mi100-x4-pcie-noxgmi.txt")),
+  EXPECT_EQ(pairs_of_links(read("mi100-x4-pcie-noxgmi.txt")),
             (std::vector<std::string>{"0-4 pcie 24", "1-5 pcie 24", "2-4 pcie 24", "3-5 pcie 24",
                                       "4-5 socket 16"}));
 }

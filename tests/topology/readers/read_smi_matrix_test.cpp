@@ -6,6 +6,7 @@
 #include <blink/topology/subset.hpp>
 
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,6 +22,8 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_smi_matrix_test { namespace {
+
+using blink_test::best_rate;
 
 using blink_test::error_of;
 
@@ -62,10 +65,6 @@ rational sum_of(topology const& machine, link_kind kind, int from) {
   return machine.in_units(sum);
 }
 
-rational best(topology const& machine, collective kind) {
-  return make_plan(machine, {kind, {}, planned_by::exact}).rate;
-}
-
 TEST(read_smi_matrix, a_dgx1v_has_the_links_of_the_built_in_machine) {
   auto const machine = read_smi_matrix(dgx1v_table, "dgx1v.txt");
   EXPECT_EQ(machine.name, "dgx1v");
@@ -73,7 +72,7 @@ TEST(read_smi_matrix, a_dgx1v_has_the_links_of_the_built_in_machine) {
   auto const known = only_links(read_machine("dgx1v"), link_kind::nvlink);
   EXPECT_EQ(canonical(nvlinks).key, canonical(known).key);
   for (auto const kind : {collective::all_reduce, collective::broadcast}) {
-    EXPECT_EQ(best(nvlinks, kind), best(known, kind));
+    EXPECT_EQ(best_rate(nvlinks, kind), best_rate(known, kind));
   }
   // Two GPUs and the NIC at a switch; two GPUs at the processor, which another one joins.
   EXPECT_EQ(std::count_if(machine.nodes.begin(), machine.nodes.end(),
@@ -84,8 +83,8 @@ TEST(read_smi_matrix, a_dgx1v_has_the_links_of_the_built_in_machine) {
             2);
   // 12 GB/s for each direction of each link: GPUs 0 and 1 have one link up together.
   auto const pcie = only_links(machine, link_kind::pcie);
-  EXPECT_EQ(best(subset(pcie, {0, 1}), collective::all_gather), rational(24));
-  EXPECT_EQ(best(subset(pcie, {0, 1, 2}), collective::all_gather), rational(18));
+  EXPECT_EQ(best_rate(subset(pcie, {0, 1}), collective::all_gather), rational(24));
+  EXPECT_EQ(best_rate(subset(pcie, {0, 1, 2}), collective::all_gather), rational(18));
 }
 
 TEST(read_smi_matrix, pairs_with_more_links_than_a_gpu_has_meet_at_a_switch) {
@@ -101,7 +100,7 @@ TEST(read_smi_matrix, pairs_with_more_links_than_a_gpu_has_meet_at_a_switch) {
   for (int gpu = 0; gpu < 4; ++gpu) {
     EXPECT_EQ(sum_of(mesh, link_kind::nvlink, gpu), rational(450));
   }
-  EXPECT_EQ(best(only_links(mesh, link_kind::nvlink), collective::all_gather), rational(600));
+  EXPECT_EQ(best_rate(only_links(mesh, link_kind::nvlink), collective::all_gather), rational(600));
 }
 
 TEST(read_smi_matrix, switches_processors_and_sockets_follow_from_near_and_far) {
@@ -123,7 +122,7 @@ TEST(read_smi_matrix, switches_processors_and_sockets_follow_from_near_and_far) 
   EXPECT_EQ(links_of(link_kind::pcie), 2 * (4 + 2 + 1 + 2));
   EXPECT_EQ(links_of(link_kind::socket), 2);
   // From four GPUs to two over the socket, at 16 GB/s: 4/6 of the buffer.
-  EXPECT_EQ(best(machine, collective::all_gather), rational(24));
+  EXPECT_EQ(best_rate(machine, collective::all_gather), rational(24));
 }
 
 TEST(read_smi_matrix, what_people_do_to_a_table_changes_nothing) {

@@ -6,6 +6,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +19,9 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_taccl_test { namespace {
+
+using blink_test::remarks_of;
+using blink_test::replaced;
 
 std::string const ndv2 = R"({
   "name": "ndv2", "gpus_per_node": 8, "nics_per_node": 1, "alpha": 0.7,
@@ -34,18 +38,6 @@ std::string const own = R"({
   "betas": [[0, 40, 12.5], [50, 0, 0], [0, 0.8, 0]],
   "invbws": [[0, 42, 14.5], [52, 0, 0], [0, 2.8, 0]]
 })";
-
-std::string changed(std::string text, std::string const& from, std::string const& to) {
-  auto const at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
-std::string all_remarks(topology const& machine) {
-  std::string result;
-  for (auto const& remark : machine.remarks) result += remark + "\n";
-  return result;
-}
 
 TEST(read_taccl, an_ndv2_is_a_dgx1v_with_its_own_numbers) {
   auto const machine = read_taccl(ndv2, "dir/ndv2-1MB.json");
@@ -68,9 +60,9 @@ TEST(read_taccl, an_ndv2_is_a_dgx1v_with_its_own_numbers) {
   EXPECT_EQ(canonical(machine).key, canonical(*make_built_in_machine("dgx1v")).key);
   auto const plan = make_plan(machine, {collective::all_reduce, {}, planned_by::exact});
   EXPECT_EQ(plan.rate, plan.bound);
-  EXPECT_SAYS(all_remarks(machine), "the mesh is that of an NDv2");
-  EXPECT_SAYS(all_remarks(machine), "microseconds for 10^6 bytes");
-  EXPECT_SAYS(all_remarks(machine), "nics_per_node and remote_beta are left out");
+  EXPECT_SAYS(remarks_of(machine), "the mesh is that of an NDv2");
+  EXPECT_SAYS(remarks_of(machine), "microseconds for 10^6 bytes");
+  EXPECT_SAYS(remarks_of(machine), "nics_per_node and remote_beta are left out");
 }
 
 TEST(read_taccl, one_beta_puts_the_gpus_at_a_switch) {
@@ -121,20 +113,20 @@ TEST(read_taccl, rates_without_a_common_unit_are_rounded) {
   EXPECT_EQ(machine.steps_per_unit, 1000);
   EXPECT_EQ(machine.links[0].capacity, 43478);
   EXPECT_EQ(machine.links[1].capacity, 21739);
-  EXPECT_SAYS(all_remarks(machine), "rounded down to thousandths of a GB/s");
-  auto const exact = read_taccl(changed(ndv2, "[20, 40]", "[23, 46]"), "exact");
+  EXPECT_SAYS(remarks_of(machine), "rounded down to thousandths of a GB/s");
+  auto const exact = read_taccl(replaced(ndv2, "[20, 40]", "[23, 46]"), "exact");
   EXPECT_EQ(exact.steps_per_unit, 23);
   EXPECT_EQ(exact.links[0].capacity, 1000);
 }
 
 TEST(read_taccl, remarks_are_errors_if_it_is_strict) {
-  auto const odd = changed(ndv2, "\"alpha\"", "\"colour\": 3, \"alpha\"");
-  EXPECT_SAYS(all_remarks(read_taccl(odd, "t")), "line 2: unknown key 'colour'");
+  auto const odd = replaced(ndv2, "\"alpha\"", "\"colour\": 3, \"alpha\"");
+  EXPECT_SAYS(remarks_of(read_taccl(odd, "t")), "line 2: unknown key 'colour'");
   EXPECT_ERROR((void)read_taccl(odd, "t.json", {{}, true}), "t.json:2: unknown key 'colour'");
-  auto const costs = changed(ndv2, "\"node_betas_list\": [20, 40], ", "");
+  auto const costs = replaced(ndv2, "\"node_betas_list\": [20, 40], ", "");
   auto const machine = read_taccl(costs, "t");
   EXPECT_EQ(machine.in_units(machine.links[0].capacity), rational(1000, 21));
-  EXPECT_SAYS(all_remarks(machine), "node_betas_list is missing, and node_invbws_list counts");
+  EXPECT_SAYS(remarks_of(machine), "node_betas_list is missing, and node_invbws_list counts");
   EXPECT_ERROR((void)read_taccl(costs, "t.json", {{}, true}), "t.json:3: node_betas_list is");
   EXPECT_NO_THROW((void)read_taccl(ndv2, "t", {{}, true}));
 }
@@ -148,23 +140,23 @@ TEST(read_taccl, refuses_what_it_cannot_read) {
   fails("{\"gpus_per_node\": 8}", "t.json:1: the machine: 'node_betas_list' is missing");
   fails("{\"node_betas_list\": [1]}", "the machine: 'gpus_per_node' is missing");
   for (auto const* count : {"0", "-8", "8.5", "\"8\"", "1e9", "99999999999999999999"}) {
-    fails(changed(ndv2, ": 8", ": " + std::string(count)),
+    fails(replaced(ndv2, ": 8", ": " + std::string(count)),
           "t.json:2: gpus_per_node: found " +
               std::string(count == std::string("\"8\"") ? "'8'" : ""));
   }
-  fails(changed(ndv2, "[20, 40]", "[20, 40, 60]"),
+  fails(replaced(ndv2, "[20, 40]", "[20, 40, 60]"),
         "t.json:3: node_betas_list: found 3 betas for 8 GPUs, expected two for the 8 GPUs of an");
-  fails(changed(ndv2, ": 8", ": 7"), "found 2 betas for 7 GPUs");
-  fails(changed(ndv2, "[20, 40]", "[20, 0]"),
+  fails(replaced(ndv2, ": 8", ": 7"), "found 2 betas for 7 GPUs");
+  fails(replaced(ndv2, "[20, 40]", "[20, 0]"),
         "t.json:3: node_betas_list[1]: found 0, expected a number from 1/1000 to 1000000");
-  fails(changed(ndv2, "[20, 40]", "[20, 1e-30]"), "node_betas_list[1]: found 1e-30");
-  fails(changed(ndv2, "[20, 40]", "20"), "node_betas_list: found 20, expected a list");
-  fails(changed(ndv2, "0.7", "-1"), "alpha: found -1, expected a number from 0");
-  fails(changed(own, "[2, 0, 0]", "[2, 0]"), "links[1]: found 2 entries, expected 3");
-  fails(changed(own, "[2, 0, 0]", "[2, 1, 0]"), "t.json:4: links[1][1]: found 1, expected 0");
-  fails(changed(own, "[2, 0, 0]", "[2, 0, 0.5]"), "links[1][2]: found 0.5, expected an integer");
-  fails(changed(own, "[2, 0, 0]", "[2, 0, 1]"), "t.json:6: betas[1][2]: found 0, expected");
-  fails(changed(own, "\"betas\"", "\"node_betas_list\": [1], \"betas\""),
+  fails(replaced(ndv2, "[20, 40]", "[20, 1e-30]"), "node_betas_list[1]: found 1e-30");
+  fails(replaced(ndv2, "[20, 40]", "20"), "node_betas_list: found 20, expected a list");
+  fails(replaced(ndv2, "0.7", "-1"), "alpha: found -1, expected a number from 0");
+  fails(replaced(own, "[2, 0, 0]", "[2, 0]"), "links[1]: found 2 entries, expected 3");
+  fails(replaced(own, "[2, 0, 0]", "[2, 1, 0]"), "t.json:4: links[1][1]: found 1, expected 0");
+  fails(replaced(own, "[2, 0, 0]", "[2, 0, 0.5]"), "links[1][2]: found 0.5, expected an integer");
+  fails(replaced(own, "[2, 0, 0]", "[2, 0, 1]"), "t.json:6: betas[1][2]: found 0, expected");
+  fails(replaced(own, "\"betas\"", "\"node_betas_list\": [1], \"betas\""),
         "node_betas_list: found a list beside \"links\"");
   EXPECT_ERROR((void)read_taccl(ndv2, "t.json", {{{link_kind::nvlink, 50}}}),
                "t.json: states its own rates of nvlink links");

@@ -9,6 +9,7 @@
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +19,11 @@
 
 // Rooms may be compiled as one source.
 namespace blink::read_xpu_smi_test { namespace {
+
+using blink_test::best_rate;
+using blink_test::labels_of;
+using blink_test::pairs_of_links;
+using blink_test::remarks_of;
 
 // Two cards of two tiles, as the user guide shows them.
 std::string const two_cards =
@@ -39,35 +45,6 @@ std::string table(std::vector<std::string> const& rows, std::string const& affin
   return text;
 }
 
-std::vector<std::string> labels_of(topology const& machine) {
-  std::vector<std::string> result;
-  for (auto const& n : machine.nodes) result.push_back(n.label);
-  return result;
-}
-
-// "0-1 xelink 196", of one direction.
-std::vector<std::string> links_of(topology const& machine) {
-  std::vector<std::string> result;
-  for (auto const& l : machine.links) {
-    if (l.tail > l.head) continue;
-    result.push_back(std::to_string(l.tail) + "-" + std::to_string(l.head) + " " +
-                     std::string(to_text(l.kind)) + " " + machine.in_units(l.capacity).to_text());
-  }
-  std::sort(result.begin(), result.end());
-  EXPECT_EQ(2 * result.size(), machine.links.size());
-  return result;
-}
-
-std::string remarks_of(topology const& machine) {
-  std::string result;
-  for (auto const& remark : machine.remarks) result += remark + "\n";
-  return result;
-}
-
-rational best(topology const& machine, collective kind) {
-  return make_plan(machine, {kind, {}, planned_by::exact}).rate;
-}
-
 TEST(read_xpu_smi, reads_tiles_cards_and_processors) {
   auto const machine = read_xpu_smi(two_cards, "folder/max1550.txt");
   EXPECT_EQ(machine.name, "max1550");
@@ -76,13 +53,14 @@ TEST(read_xpu_smi, reads_tiles_cards_and_processors) {
                                       "processor0", "processor1"}));
   EXPECT_EQ(machine.rank_positions(), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(
-      links_of(machine),
+      pairs_of_links(machine),
       (std::vector<std::string>{"0-1 xelink 196", "0-3 xelink 425/4", "0-4 pcie 48",
                                 "1-2 xelink 425/4", "1-4 pcie 48", "2-3 xelink 196", "2-5 pcie 48",
                                 "3-5 pcie 48", "4-6 pcie 48", "5-7 pcie 48", "6-7 socket 16"}));
   // MDF and Xe Links join all tiles. A tile lacks 3/4 of the data, and 302.25 GB/s enter it.
   EXPECT_EQ(fastest_connecting_kind(machine), link_kind::xelink);
-  EXPECT_EQ(best(only_links(machine, link_kind::xelink), collective::all_gather), rational(403));
+  EXPECT_EQ(best_rate(only_links(machine, link_kind::xelink), collective::all_gather),
+            rational(403));
 }
 
 TEST(read_xpu_smi, bars_and_spaces_are_the_same) {
@@ -105,16 +83,16 @@ TEST(read_xpu_smi, bars_and_spaces_are_the_same) {
 
 TEST(read_xpu_smi, xe_links_count_by_four_lanes) {
   auto const machine = read_xpu_smi(table({"S XL24", "XL24 S"}), "max1100");
-  EXPECT_EQ(links_of(machine),
+  EXPECT_EQ(pairs_of_links(machine),
             (std::vector<std::string>{"0-1 xelink 1275/8", "0-2 pcie 48", "1-2 pcie 48"}));
   EXPECT_SAYS(remarks_of(machine), "xelink counts as 425/16 GB/s, four lanes of 53.125 Gb/s");
   auto const given = read_xpu_smi(table({"S XL6", "XL6 S"}), "given",
                                   {{{link_kind::xelink, 28}, {link_kind::pcie, 32}}});
-  EXPECT_EQ(links_of(given),
+  EXPECT_EQ(pairs_of_links(given),
             (std::vector<std::string>{"0-1 xelink 42", "0-2 pcie 32", "1-2 pcie 32"}));
   EXPECT_TRUE(given.remarks.empty());
   auto const bare = read_xpu_smi(table({"S XL", "XL S"}), "bare");
-  EXPECT_EQ(links_of(bare).front(), "0-1 xelink 425/16");
+  EXPECT_EQ(pairs_of_links(bare).front(), "0-1 xelink 425/16");
   EXPECT_SAYS(remarks_of(bare), "GPU0/0 and GPU1/0 state no lanes of Xe Link, which count as four");
 }
 
@@ -124,7 +102,7 @@ TEST(read_xpu_smi, pcie_follows_from_near_and_far) {
   EXPECT_EQ(labels_of(machine),
             (std::vector<std::string>{"gpu0/0", "gpu1/0", "gpu2/0", "gpu3/0", "pcie switch0",
                                       "pcie switch1", "processor0", "processor1"}));
-  EXPECT_EQ(links_of(machine),
+  EXPECT_EQ(pairs_of_links(machine),
             (std::vector<std::string>{"0-4 pcie 24", "1-4 pcie 24", "2-5 pcie 24", "3-7 pcie 24",
                                       "4-5 pcie 24", "5-6 pcie 24", "6-7 socket 16"}));
   // Without affinities, NODE and PHB make one processor. A table without either does, too.
@@ -135,7 +113,7 @@ TEST(read_xpu_smi, pcie_follows_from_near_and_far) {
   }
   // Half of the data passes the socket.
   auto const two = read_xpu_smi(table({"S SYS", "SYS S"}, ""), "two");
-  EXPECT_EQ(best(two, collective::all_gather), rational(32));
+  EXPECT_EQ(best_rate(two, collective::all_gather), rational(32));
 }
 
 TEST(read_xpu_smi, equal_affinities_make_one_processor) {
@@ -145,7 +123,7 @@ TEST(read_xpu_smi, equal_affinities_make_one_processor) {
       "GPU 1/0 XL4 S XL4 8-15\n"
       "GPU 2/0 XL4 XL4 S 0-7\n",
       "t");
-  EXPECT_EQ(links_of(machine),
+  EXPECT_EQ(pairs_of_links(machine),
             (std::vector<std::string>{"0-1 xelink 425/16", "0-2 xelink 425/16", "0-3 pcie 48",
                                       "1-2 xelink 425/16", "1-4 pcie 48", "2-3 pcie 48",
                                       "3-4 socket 16"}));
@@ -153,7 +131,7 @@ TEST(read_xpu_smi, equal_affinities_make_one_processor) {
 
 TEST(read_xpu_smi, rows_may_differ_or_be_cut) {
   auto const uneven = read_xpu_smi(table({"S XL8", "XL4 S"}), "t");
-  EXPECT_EQ(links_of(uneven).front(), "0-1 xelink 425/16");
+  EXPECT_EQ(pairs_of_links(uneven).front(), "0-1 xelink 425/16");
   EXPECT_SAYS(remarks_of(uneven),
               "line 2: GPU0/0 and GPU1/0 say other paths to each other; the slower one counts");
   EXPECT_ERROR((void)read_xpu_smi(table({"S XL8", "SYS S"}), "t.txt", {{}, true}),
