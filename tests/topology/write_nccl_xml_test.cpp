@@ -132,8 +132,30 @@ TEST(write_nccl_xml, what_no_file_can_state_is_refused) {
     if (l.kind == link_kind::pcie && l.tail < l.head) l.capacity *= 2;
   }
   EXPECT_NE(why(machine).find("its directions differ"), std::string::npos) << why(machine);
-  EXPECT_NE(why(*make_built_in_machine("ring:4")).find("hangs below no processor"),
+  EXPECT_NE(why(*make_built_in_machine("ring:4")).find("its unit is 'links', expected GB/s"),
             std::string::npos);
+  EXPECT_NE(why(*make_built_in_machine("dgx2")).find("hangs below no processor"),
+            std::string::npos);
+  machine = *make_built_in_machine("dgx1v_pcie");
+  machine.nodes.back().copies = true;
+  EXPECT_NE(why(machine).find("node 13 copies or reduces"), std::string::npos) << why(machine);
+  machine.nodes.back().copies = false;
+  machine.links.front().latency_seconds = 1e-6;
+  EXPECT_NE(why(machine).find("its latency has no attribute"), std::string::npos) << why(machine);
+  machine.links.front().latency_seconds = 0;
+  for (int const processor : {8, 11}) {  // of GPU 0 and of another one
+    auto with_c2c = machine;
+    with_c2c.links.push_back({0, processor, 100, 0, link_kind::c2c});
+    with_c2c.links.push_back({processor, 0, 100, 0, link_kind::c2c});
+    if (processor == 8) {
+      EXPECT_EQ(shape_of(again(with_c2c)), shape_of(with_c2c));
+    } else {
+      EXPECT_NE(why(with_c2c).find("it leads to another processor"), std::string::npos);
+    }
+  }
+  machine.links.push_back({0, 1, 50, 0, link_kind::xgmi});
+  machine.links.push_back({1, 0, 50, 0, link_kind::xgmi});
+  EXPECT_NE(why(machine).find("an NVLink beside XGMI"), std::string::npos) << why(machine);
 }
 
 }}  // namespace blink::write_nccl_xml_test

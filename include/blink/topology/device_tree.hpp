@@ -17,7 +17,7 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// The trees from processors over PCIe switches to GPUs and adapters, one for each processor, and
-/// the links beside them: NVLink and the like, and those between processors.
+/// the links beside them: NVLink and the like, C2C, and those between processors.
 ///
 /// The machine lives as long as this.
 class device_tree {
@@ -99,7 +99,7 @@ class device_tree {
   }
   static bool is_beside(link_kind kind) {
     return kind == link_kind::nvlink || kind == link_kind::xgmi || kind == link_kind::xelink ||
-           kind == link_kind::socket || kind == link_kind::unknown;
+           kind == link_kind::c2c || kind == link_kind::socket || kind == link_kind::unknown;
   }
 
   /// The nodes that tree links join with `n`.

@@ -6,6 +6,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/topology/detail/nccl_attributes.hpp>
 #include <blink/topology/detail/nccl_rates.hpp>
+#include <blink/topology/detail/nccl_written_links.hpp>
 #include <blink/topology/device_tree.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -31,18 +32,22 @@ namespace blink { inline namespace BLINK_ABI {
 /// states the first ones with the machine's rates. Bus ids are those of labels such as
 /// "pci 0000:06:00.0", else numbers in a row.
 ///
-/// Throws: input_error, with the node or link, for a machine that no such file describes: servers
-///         joined by network switches, links of other kinds or rates, or more than one tree of
-///         devices between two processors.
+/// Characters of port names that XML reserves become underscores.
+///
+/// Time:   O((N + L) log N) for N nodes and L links.
+/// Throws: input_error, with the node or link, for a machine that no such file describes: another
+///         unit than GB/s, servers joined by network switches, switches that copy or reduce, links
+///         of other kinds or rates, and latencies but of network ports.
 [[nodiscard]] std::string write_nccl_xml(topology const& machine);
 
 namespace detail {
 
-class nccl_xml_writer {
+class nccl_xml_writer : nccl_written_links {
  public:
-  explicit nccl_xml_writer(topology const& machine) : machine_(machine), tree_(machine) {}
+  explicit nccl_xml_writer(topology const& machine) : nccl_written_links(machine) {}
 
   [[nodiscard]] std::string write() {
+    expect_stateable();
     std::map<int, std::vector<int>> processors;  // by server
     for (int const root : tree_.roots()) {
       if (node_at(root).server < 0) refuse(root, "is in no server");
@@ -50,7 +55,11 @@ class nccl_xml_writer {
       processors[node_at(root).server].push_back(root);
     }
     number_ranks();
-    for (auto const& [server, roots] : processors) number_devices(roots);
+    for (auto const& [server, roots] : processors) {
+      std::vector<int> devices;
+      for (int const root : roots) list_below(root, devices);
+      bus_.merge(bus_ids_of(machine_, devices));
+    }
     bool const is_rccl = has_kind(link_kind::xgmi);
     text_ = std::string("<system version=\"") + (is_rccl ? "2" : "1") + "\">\n";
     for (auto const& [server, roots] : processors) {
@@ -58,90 +67,22 @@ class nccl_xml_writer {
       std::set<int> numbers;
       for (int const root : roots) write_processor(root, server, numbers);
     }
-    for (auto const& [which, both] : tree_.links()) {
-      if (!written_.contains(which)) refuse_link(which, "no element stands for such a link");
-    }
+    expect_all_written();
     return text_ + "</system>\n";
   }
 
  private:
-  using ends = std::tuple<int, int, link_kind>;
-
-  static std::size_t index(int at) { return static_cast<std::size_t>(at); }
-  [[nodiscard]] node const& node_at(int at) const { return machine_.nodes[index(at)]; }
-  [[nodiscard]] bool is_rank(int at) const { return node_at(at).kind == node_kind::rank; }
-  [[nodiscard]] bool has_kind(link_kind kind) const {
-    for (auto const& l : machine_.links) {
-      if (l.kind == kind) return true;
-    }
-    return false;
-  }
-  [[nodiscard]] rational rate(std::int64_t capacity) const { return machine_.in_units(capacity); }
-
-  [[noreturn]] void refuse(int at, std::string const& why) const {
-    throw input_error("machine " + in_quotes(machine_.name) + ": node " +
-                      std::to_string(node_at(at).id) + " " + why +
-                      ", expected what a topology file of NCCL can state");
-  }
-  [[noreturn]] void refuse_link(ends const& which, std::string const& why) const {
-    auto const& [a, b, kind] = which;
-    auto const [forth, back] = tree_.between(a, b, kind);
-    throw input_error("machine " + in_quotes(machine_.name) + ": link " +
-                      std::to_string(node_at(a).id) + "-" + std::to_string(node_at(b).id) + " (" +
-                      std::string(to_text(kind)) + ", " + rate(forth).to_text() + " and back " +
-                      rate(back).to_text() + " GB/s): " + why +
-                      ", expected what a topology file of NCCL can state");
-  }
-
-  /// Marks a link as written. Returns its rate, which is that of both directions.
-  rational take(int a, int b, link_kind kind) {
-    auto const [low, high] = std::minmax(a, b);
-    ends const which{low, high, kind};
-    auto const [forth, back] = tree_.between(a, b, kind);
-    if (forth != back) refuse_link(which, "its directions differ");
-    written_.insert(which);
-    return rate(forth);
-  }
-
   void number_ranks() {
     auto const ranks = machine_.rank_positions();
     for (std::size_t i = 0; i < ranks.size(); ++i) rank_[ranks[i]] = static_cast<int>(i);
   }
 
-  /// Gives each device below processors of one server its bus id.
-  void number_devices(std::vector<int> const& roots) {
-    std::vector<int> devices;
-    for (int const root : roots) list_below(root, devices);
-    std::set<std::string> taken;
-    for (int const device : devices) {
-      std::string_view const label = node_at(device).label;
-      auto const at = label.find(' ');
-      bool const is_named = label.starts_with("pci ") || label.starts_with("card ");
-      if (!is_named || !is_bus_id(label.substr(at + 1))) continue;
-      auto const id = std::string(label.substr(at + 1));
-      if (taken.insert(id).second) bus_[device] = id;
-    }
-    int next = 1;
-    for (int const device : devices) {
-      while (!bus_.contains(device)) {
-        char text[32];
-        std::snprintf(text, sizeof text, "%04x:%02x:00.0", next / 256, next % 256);
-        ++next;
-        if (taken.insert(text).second) bus_[device] = text;
-      }
-    }
-  }
   void list_below(int node, std::vector<int>& devices) const {
     for (auto const& child : tree_.children(node)) {
       devices.push_back(child.node);
       list_below(child.node, devices);
     }
   }
-  static bool is_bus_id(std::string_view text) {
-    return text.size() >= 10 && text.size() <= 20 &&
-           text.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
-  }
-
   /// Processors of one server are joined each with each.
   void expect_complete(std::vector<int> const& roots) {
     for (int const a : roots) {
@@ -179,7 +120,7 @@ class nccl_xml_writer {
       if (to.kind != link_kind::socket) continue;
       auto const [forth, back] = tree_.between(root, to.node, to.kind);
       auto const [low, high] = std::minmax(root, to.node);
-      written_.insert({low, high, to.kind});
+      mark_written(root, to.node, to.kind);
       if (to_others && *to_others != rate(forth)) {
         refuse_link({low, high, to.kind}, "a processor has one rate to all others");
       }
@@ -315,8 +256,8 @@ class nccl_xml_writer {
         label.starts_with("gpu") ? integer_of(label.substr(3)) : std::optional<std::int64_t>();
     std::string links;
     bool const is_rccl = has_kind(link_kind::xgmi);
-    auto const chip = is_rccl ? amd_chip_of(owner) : std::to_string(nvidia_chip_of(owner));
-    auto const one = is_rccl ? *xgmi_line_rate(chip) : *nvlink_line_rate(nvidia_chip_of(owner));
+    auto const chip = chip_of(owner, is_rccl);
+    auto const one = is_rccl ? *xgmi_line_rate(chip) : *nvlink_line_rate(*integer_of(chip));
     for (auto const& to : tree_.neighbours(owner)) links += link_of(owner, to, one, indent + "  ");
     text_ += indent + "<gpu dev=\"" + std::to_string(number.value_or(rank_[gpu])) + "\" rank=\"" +
              std::to_string(rank_[gpu]) + "\" gdr=\"1\" " +
@@ -328,6 +269,7 @@ class nccl_xml_writer {
                       std::string const& indent) {
     bool const is_xgmi = to.kind == link_kind::xgmi;
     if (to.kind == link_kind::c2c) {
+      expect_own_processor(owner, to);
       auto const speed = take(owner, to.node, to.kind) * 1'000;
       return indent + "<c2c bw=\"" + speed.to_text() + "\" count=\"1\"/>\n";
     }
@@ -341,6 +283,7 @@ class nccl_xml_writer {
     } else if (is_rank(to.node) || bus_.contains(to.node)) {
       target = bus_[to.node];
     } else {
+      expect_own_processor(owner, to);
       target = "ffff:ff:00.0";
       far = "0x068001";  // the processor
     }
@@ -355,31 +298,29 @@ class nccl_xml_writer {
     return text;
   }
 
-  /// The compute capability of a GPU whose links have such rates.
-  [[nodiscard]] std::int64_t nvidia_chip_of(int gpu) const {
-    for (std::int64_t const sm : {70, 80, 90, 100, 60, 86}) {
-      if (count_links(gpu, link_kind::nvlink, *nvlink_line_rate(sm), most_nvlinks(sm))) return sm;
-    }
-    refuse(gpu, "has NVLinks that no generation of GPUs has");
+  /// Links to a processor are those to the own one.
+  void expect_own_processor(int gpu, device_tree::neighbour const& to) const {
+    int own = gpu;
+    while (tree_.parent(own) >= 0) own = tree_.parent(own);
+    if (own == to.node) return;
+    refuse_link({std::min(gpu, to.node), std::max(gpu, to.node), to.kind},
+                "it leads to another processor");
   }
-  [[nodiscard]] std::string amd_chip_of(int gpu) const {
-    constexpr std::int64_t most = 36;
-    for (auto const* const chip : {"942", "90a", "908", "950"}) {
-      if (count_links(gpu, link_kind::xgmi, *xgmi_line_rate(chip), most)) return chip;
-    }
-    refuse(gpu, "has XGMI links that no generation of GPUs has");
-  }
-  /// True if all links of a kind are whole numbers of links of rate `one`, and at most `most`.
-  [[nodiscard]] bool count_links(int gpu, link_kind kind, rational const& one,
-                                 std::int64_t most) const {
-    rational sum;
+
+  /// The chip of a GPU whose links have such rates.
+  [[nodiscard]] std::string chip_of(int gpu, bool is_amd) const {
+    std::vector<rational> rates;
     for (auto const& to : tree_.neighbours(gpu)) {
-      if (to.kind != kind || tree_.parent(to.node) == gpu) continue;
-      auto const count = rate(tree_.between(gpu, to.node, kind).first) / one;
-      if (count.denominator() != 1) return false;
-      sum += count;
+      bool const counts = to.kind == (is_amd ? link_kind::xgmi : link_kind::nvlink);
+      if (!counts || tree_.parent(to.node) == gpu) continue;
+      rates.push_back(rate(tree_.between(gpu, to.node, to.kind).first));
     }
-    return sum <= rational(most);
+    if (is_amd) {
+      if (auto const chip = xgmi_generation(rates)) return *chip;
+      refuse(gpu, "has XGMI links that no generation of GPUs has");
+    }
+    if (auto const sm = nvlink_generation(rates)) return std::to_string(*sm);
+    refuse(gpu, "has NVLinks that no generation of GPUs has");
   }
 
   /// Switches that are joined chip to chip.
@@ -389,8 +330,7 @@ class nccl_xml_writer {
           tree_.parent(device) == to.node || !bus_.contains(to.node)) {
         continue;
       }
-      auto const [low, high] = std::minmax(device, to.node);
-      if (written_.contains({low, high, to.kind})) continue;
+      if (is_written(device, to.node, to.kind)) continue;
       if (take(device, to.node, to.kind) != rational(unlimited_rate)) {
         refuse(device, "is joined with a switch of another branch");
       }
@@ -410,12 +350,9 @@ class nccl_xml_writer {
     return result;
   }
 
-  topology const& machine_;
-  device_tree tree_;
   std::map<int, int> rank_;
   std::map<int, std::string> bus_;
   std::map<int, std::size_t> switches_;
-  std::set<ends> written_;
   int ports_ = 0;
   std::string text_;
 };

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/topology/device_tree.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <tuple>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// The links of a machine that is written as a topology file of NCCL: which are written, and what no
+/// such file can state. The base of what writes the elements.
+class nccl_written_links {
+ protected:
+  explicit nccl_written_links(topology const& machine) : machine_(machine), tree_(machine) {}
+
+  using ends = std::tuple<int, int, link_kind>;
+
+  static std::size_t index(int at) { return static_cast<std::size_t>(at); }
+  [[nodiscard]] node const& node_at(int at) const { return machine_.nodes[index(at)]; }
+  [[nodiscard]] bool is_rank(int at) const { return node_at(at).kind == node_kind::rank; }
+  [[nodiscard]] bool has_kind(link_kind kind) const {
+    for (auto const& l : machine_.links) {
+      if (l.kind == kind) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] rational rate(std::int64_t capacity) const { return machine_.in_units(capacity); }
+
+  [[noreturn]] void refuse(int at, std::string const& why) const {
+    throw input_error("machine " + in_quotes(machine_.name) + ": node " +
+                      std::to_string(node_at(at).id) + " " + why +
+                      ", expected what a topology file of NCCL can state");
+  }
+  [[noreturn]] void refuse_link(ends const& which, std::string const& why) const {
+    auto const& [a, b, kind] = which;
+    auto const [forth, back] = tree_.between(a, b, kind);
+    throw input_error("machine " + in_quotes(machine_.name) + ": link " +
+                      std::to_string(node_at(a).id) + "-" + std::to_string(node_at(b).id) + " (" +
+                      std::string(to_text(kind)) + ", " + rate(forth).to_text() + " and back " +
+                      rate(back).to_text() + " GB/s): " + why +
+                      ", expected what a topology file of NCCL can state");
+  }
+
+  /// Refuses what has no place in such a file.
+  void expect_stateable() const {
+    if (machine_.unit != "GB/s") {
+      throw input_error("machine " + in_quotes(machine_.name) + ": its unit is " +
+                        in_quotes(machine_.unit) + ", expected GB/s");
+    }
+    for (std::size_t n = 0; n < machine_.nodes.size(); ++n) {
+      if (machine_.nodes[n].copies || machine_.nodes[n].reduces) {
+        refuse(static_cast<int>(n), "copies or reduces");
+      }
+    }
+    bool const has_both = has_kind(link_kind::xgmi) && has_kind(link_kind::nvlink);
+    for (auto const& l : machine_.links) {
+      auto const [low, high] = std::minmax(l.tail, l.head);
+      ends const which{low, high, l.kind};
+      if (has_both && l.kind == link_kind::nvlink) refuse_link(which, "an NVLink beside XGMI");
+      if (l.latency_seconds != 0 && l.kind != link_kind::network) {
+        refuse_link(which, "its latency has no attribute");
+      }
+    }
+  }
+
+  /// Marks a link as written. Returns its rate, which is that of both directions.
+  rational take(int a, int b, link_kind kind) {
+    auto const [low, high] = std::minmax(a, b);
+    ends const which{low, high, kind};
+    auto const [forth, back] = tree_.between(a, b, kind);
+    if (forth != back) refuse_link(which, "its directions differ");
+    written_.insert(which);
+    return rate(forth);
+  }
+
+  void mark_written(int a, int b, link_kind kind) {
+    auto const [low, high] = std::minmax(a, b);
+    written_.insert({low, high, kind});
+  }
+  [[nodiscard]] bool is_written(int a, int b, link_kind kind) const {
+    auto const [low, high] = std::minmax(a, b);
+    return written_.contains({low, high, kind});
+  }
+  /// Fails for a link that no element stands for.
+  void expect_all_written() const {
+    for (auto const& [which, both] : tree_.links()) {
+      if (!written_.contains(which)) refuse_link(which, "no element stands for such a link");
+    }
+  }
+
+  topology const& machine_;
+  device_tree tree_;
+
+ private:
+  std::set<ends> written_;
+};
+
+}}}  // namespace blink::BLINK_ABI::detail
