@@ -35,9 +35,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// Characters of port names that XML reserves become underscores.
 ///
 /// Time:   O((N + L) log N) for N nodes and L links.
-/// Throws: input_error, with the node or link, for a machine that no such file describes: another
-///         unit than GB/s, servers joined by network switches, switches that copy or reduce, links
-///         of other kinds or rates, and latencies but of network ports.
+/// Throws: input_error, with the node or link, for a machine that no such file describes. Its unit
+///         is not GB/s, network switches join its servers, or its switches copy or reduce. Or it
+///         has links of other kinds or rates, or latencies of links that are no network ports.
 [[nodiscard]] std::string write_nccl_xml(topology const& machine);
 
 namespace detail {

@@ -17,8 +17,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The links of a machine that is written as a topology file of NCCL: which are written, and what no
-/// such file can state. The base of what writes the elements.
+/// The links of a machine that is written as a topology file of NCCL, and what no such file can
+/// state. The base of what writes the elements.
 class nccl_written_links {
  protected:
   explicit nccl_written_links(topology const& machine) : machine_(machine), tree_(machine) {}
