@@ -44,7 +44,7 @@ class unequal_call {
   template <class Source>
   unequal_call(std::string const& name, Comm& comm, Source&& trees, collective kind, T const* input,
                T* output, std::vector<block> const& blocks, Reducer const& reduce)
-      : all_(name, kind, blocks, comm.rank_count(), sizeof(T)) {
+      : all_(name, kind, blocks, comm.rank_count(), sizeof(T), 1, Comm::transport_type::reaches) {
     auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind, all_.bytes(),
                                         {.needed = operands_needed<Reducer>});
     chosen.prepared->expect_carries(kind);
@@ -75,14 +75,15 @@ void run_unequal_blocks(Comm& comm, Source&& trees, collective kind, T const* in
 ///         in proportion to `schedule::shares` load the links as planned; all other sizes are also
 ///         correct.
 /// input:  this rank's segment
-/// blocks: by rank, the place of its segment in the output; the same on all ranks, without overlaps
+/// blocks: by rank, the place of its segment in the output, without overlaps. The sizes are the same
+///         on all ranks; so are the places if peers reach buffers (`direct_transport`)
 /// output: all segments; `input` may be this rank's segment in it, and must not overlap it
 ///         otherwise
 /// Moves:  each segment over the edges of the trees rooted at its rank, away from the root.
 /// Throws: precondition_error if the schedule does not carry an all-gather, or for wrong blocks or
 ///         buffers; collective_error, on every rank, if a rank does not enter the call, makes no
-///         progress until the deadline, or calls something else. Ranks with different blocks call
-///         something else.
+///         progress until the deadline, or calls something else. Ranks with blocks of other sizes
+///         call something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void all_gather_v(Comm& comm, Source&& trees, T const* input, T* output,
                   std::vector<block> const& blocks) {
@@ -94,7 +95,8 @@ void all_gather_v(Comm& comm, Source&& trees, T const* input, T* output,
 ///
 /// trees:  as for `all_gather_v`
 /// input:  this rank's contribution to all segments
-/// blocks: by rank, the place of its segment in the input; the same on all ranks, without overlaps
+/// blocks: by rank, the place of its segment in the input, without overlaps; the same on all ranks
+///         as for `all_gather_v`
 /// output: the result of this rank's segment; may be that segment of `input`, and must not overlap
 ///         it otherwise
 /// Order:  as for `reduce_scatter`.

@@ -25,10 +25,13 @@ class unequal_blocks {
   /// name:   of the call, for messages
   /// unit:   elements that move for each element of the caller; more than one if elements move as
   ///         bytes
+  /// compares_places: true if the segments lie at the same places in the buffers of all ranks,
+  ///                  because peers reach them
   /// Throws: precondition_error unless each rank has a segment, none overlaps another, and an
   ///         address can hold the size of all in elements of `element_bytes` each.
   unequal_blocks(std::string const& name, collective kind, std::vector<block> const& blocks,
-                 int rank_count, std::size_t element_bytes, std::size_t unit = 1)
+                 int rank_count, std::size_t element_bytes, std::size_t unit = 1,
+                 bool compares_places = true)
       : gathers_(has_output_blocks(kind)), element_bytes_(element_bytes), unit_(unit) {
     check_blocks(name, blocks, rank_count, element_bytes, true);
     all_bytes_ = end_of(blocks) * element_bytes;
@@ -36,7 +39,7 @@ class unequal_blocks {
     for (auto const& one : blocks) {
       auto const begin = one.begin * unit;
       ranges_.push_back({gathers_ ? 0 : begin, gathers_ ? begin : 0, one.count * unit});
-      all.add(std::uint64_t{one.begin});
+      if (compares_places) all.add(std::uint64_t{one.begin});
       all.add(std::uint64_t{one.count});
       size_.count += one.count * unit;
     }
@@ -66,7 +69,14 @@ class unequal_blocks {
     auto const in = reinterpret_cast<std::uintptr_t>(input);
     auto const out = reinterpret_cast<std::uintptr_t>(output);
     if (in + bytes_of(own(rank).input_begin) == out + bytes_of(own(rank).output_begin)) return;
-    expect_apart(name, input, input_bytes(rank), output, output_bytes(rank));
+    // Other memory of the rank may lie between segments, also its other buffer.
+    for (auto const& one : ranges_) {
+      if (one.count == 0) continue;
+      auto const begin = bytes_of(gathers_ ? one.output_begin : one.input_begin);
+      auto const* const segment = static_cast<std::byte const*>(gathers_ ? output : input) + begin;
+      expect_apart(name, gathers_ ? input : output, bytes_of(own(rank).count), segment,
+                   bytes_of(one.count));
+    }
   }
 
   /// Returns the size of a call. Pre: this object does not move until the call has ended.

@@ -13,6 +13,8 @@
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/schedule/schedule.hpp>
+#include <blink/transports/host/compared_options.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
 #include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/host/schedule_store.hpp>
 #include <blink/transports/host/shared_memory_communicator.hpp>
@@ -85,13 +87,15 @@ class process_parts final : public failure_detector {
  public:
   /// Joins all ranks of a segment.
   process_parts(std::string const& path, int its_rank, communicator_options const& its_options)
-      : segment(std::make_shared<shared_segment>(shared_segment::open(path))),
+      : process_parts(claimed(path, its_rank, its_options), its_rank, its_options) {}
+  /// The same with a segment that this process has opened and claimed.
+  process_parts(std::shared_ptr<shared_segment> its_segment, int its_rank,
+                communicator_options const& its_options)
+      : segment(std::move(its_segment)),
         memory(segment),
         options(spinning_no_longer_than_fits(its_options, segment->rank_count())),
         rank(its_rank),
         state(memory->state()) {
-    validate(options);
-    segment->claim(rank);
     for (int peer = 0; peer < segment->rank_count(); ++peer) members.push_back(peer);
     state.set_failure_detector(this);
     state.set_addresses(segment->begin(), segment->addresses());
@@ -145,6 +149,13 @@ class process_parts final : public failure_detector {
     state.set_failure_detector(this);
     state.set_addresses(segment->begin(), segment->addresses());
   }
+  [[nodiscard]] static std::shared_ptr<shared_segment> claimed(
+      std::string const& path, int rank, communicator_options const& options) {
+    auto result = std::make_shared<shared_segment>(shared_segment::open(path));
+    validate(options);
+    result->claim(rank);
+    return result;
+  }
   [[nodiscard]] static std::uint64_t key_of(std::uint64_t from, std::vector<int> const& members) {
     hash result;
     result.add(from);
@@ -152,6 +163,17 @@ class process_parts final : public failure_detector {
     return result.value();
   }
 };
+
+/// The memory that the processes of a bootstrap share, claimed by each, once their options are
+/// found equal. Collective.
+template <process_bootstrap Bootstrap>
+[[nodiscard]] std::shared_ptr<shared_segment> segment_of_processes(
+    Bootstrap& all, communicator_options const& options) {
+  expect_equal_options(all, options);
+  std::optional<shared_segment> result;
+  static_cast<void>(host_rendezvous(all, result, [] {}));
+  return std::make_shared<shared_segment>(std::move(*result));
+}
 
 }  // namespace detail
 
@@ -179,6 +201,26 @@ class basic_process_communicator : public communicator_base<basic_process_commun
   basic_process_communicator(std::string const& path, int rank,
                              communicator_options const& options = {})
       : basic_process_communicator(std::make_unique<detail::process_parts>(path, rank, options)) {}
+
+  /// Joins the processes of a bootstrap, which need no launcher of blink. All are of one host.
+  ///
+  /// Throws: precondition_error on all processes if they are not of one host (or container), or if
+  ///         an option is out of range in one or differs between them; resource_error if they
+  ///         cannot share memory; what the bootstrap throws.
+  template <process_bootstrap Bootstrap>
+  explicit basic_process_communicator(Bootstrap& all, communicator_options const& options = {})
+      : basic_process_communicator(std::make_unique<detail::process_parts>(
+            detail::segment_of_processes(all, options), all.process(), options)) {}
+
+  /// Sets the deadline of this rank's calls from now on. Ranks may have different ones.
+  ///
+  /// Throws: precondition_error if it is not positive.
+  void set_deadline(nanoseconds deadline) {
+    auto changed = parts_->options;
+    changed.waits.deadline = deadline;
+    validate(changed);
+    parts_->options = changed;
+  }
 
   /// Returns an array that peers reach directly.
   ///

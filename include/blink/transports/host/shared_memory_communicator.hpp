@@ -194,6 +194,8 @@ class shared_memory_communicator {
     return status::ok;
   }
   void fail(stall const& where) { own_->report_stall(where); }
+  /// Ends the present call, or the next one, and all later ones, on all ranks. Any thread may call
+  /// it, also while this rank waits inside a call.
   void fail(std::string const& why) { own_->report_cause(why); }
   void exit_failed_call() {
     if constexpr (reaching_transport<Transport>) {

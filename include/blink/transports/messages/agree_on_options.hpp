@@ -4,13 +4,13 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator_options.hpp>
+#include <blink/transports/host/compared_options.hpp>
 #include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/messages/gather_over_channel.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -69,31 +69,28 @@ template <message_channel Channel>
                                                           communicator_options const& options,
                                                           std::size_t eager_limit,
                                                           std::size_t zero_copy_threshold) {
-  constexpr std::array names{"window",
-                             "slot_bytes",
-                             "order",
-                             "eager_payload",
-                             "shares_memory",
-                             "eager_limit",
-                             "zero_copy_threshold",
-                             "costs.chunk_seconds",
-                             "costs.bytes_per_second",
-                             "costs.latency_seconds"};
+  constexpr std::size_t common = detail::compared_option_names.size();
+  constexpr auto names = [] {
+    std::array<char const*, common + 2> all{};
+    for (std::size_t k = 0; k < common; ++k) all[k] = detail::compared_option_names[k];
+    all[common] = "eager_limit";
+    all[common + 1] = "zero_copy_threshold";
+    return all;
+  }();
   struct introduction {
     std::array<std::uint64_t, names.size()> options;
     std::uint64_t has_fault;  // 1: an option is out of range
     std::uint64_t host;
   };
-  auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   auto const fault = detail::fault_of_options<Channel>(options);
-  introduction const own{
-      {options.window, options.slot_bytes,
-       static_cast<std::uint64_t>(fault.empty() ? detail::wanted_order(options) : options.order),
-       options.eager_payload, fault.empty() && detail::wants_shared_memory(options) ? 1u : 0u,
-       eager_limit, zero_copy_threshold, bits(options.costs.chunk_seconds),
-       bits(options.costs.bytes_per_second), bits(options.costs.latency_seconds)},
-      fault.empty() ? 0u : 1u,
-      channel.host()};
+  bool const is_valid = fault.empty();
+  introduction own{{}, is_valid ? 0u : 1u, channel.host()};
+  auto const known =
+      detail::options_to_compare(options, is_valid ? detail::wanted_order(options) : options.order,
+                                 is_valid && detail::wants_shared_memory(options));
+  std::copy(known.begin(), known.end(), own.options.begin());
+  own.options[common] = eager_limit;
+  own.options[common + 1] = zero_copy_threshold;
   auto const all = detail::gather_over_channel(channel, tag, own, detail::longest_meeting(options),
                                                "compared its options");
   if (!fault.empty()) throw precondition_error(fault);
@@ -106,13 +103,9 @@ template <message_channel Channel>
       refuse("an option is out of range on rank " + std::to_string(rank));
     hosts.push_back(all[rank].host);
   }
-  for (std::size_t k = 0; k < names.size(); ++k) {
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      if (all[rank].options[k] == all[0].options[k]) continue;
-      refuse(std::string(names[k]) + " differs between ranks, 0 and " + std::to_string(rank) +
-             ", expected one value");
-    }
-  }
+  auto const difference = detail::difference_of_options(
+      names, all, [](introduction const& each) { return each.options; });
+  if (!difference.empty()) refuse(difference);
   return hosts;
 }
 
