@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The binary interface between a program and libnccl.so.2: types, values and function types, under
-// blink's names. tests/shims/nccl/cuda/abi_test.cpp compares them with NCCL's header.
+// The binary interface between a program and libnccl.so.2: types and values, under blink's names.
+// The functions are in function_list.hpp. tests/shims/nccl/cuda/abi_test.cpp compares both with
+// NCCL's headers.
 
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 
 namespace blink_nccl {
 
@@ -18,7 +20,9 @@ enum class result : int {
   invalid_usage = 5,
   remote_error = 6,
   in_progress = 7,
+  timeout = 8,
 };
+inline constexpr int result_count = 9;
 
 enum class data_type : int {
   int8 = 0,
@@ -47,14 +51,21 @@ struct unique_id {
   char bytes[128];
 };
 
-inline constexpr int interface_version = 22800;  ///< the version of the interface: NCCL 2.28
+inline constexpr int interface_version = 23203;  ///< the version of the interface: NCCL 2.32.3
 inline constexpr int no_color = -1;
 inline constexpr int unset_number = INT_MIN;
 
-/// The beginning of a configuration, which newer versions of NCCL have extended. `size` is the
-/// number of bytes present.
+/// The magic number of every structure that a program sets with one of NCCL's initializers, except
+/// for `simulation_info`.
+inline constexpr unsigned structure_magic = 0xcafebeef;
+
+// Structures that newer versions of NCCL extend at their ends. `size` is the number of bytes that
+// the program has, `version` the version of NCCL that it was compiled with.
+
+/// The beginning of the configuration of a communicator.
 struct configuration {
-  static constexpr unsigned expected_magic = 0xcafebeef;
+  static constexpr unsigned expected_magic = structure_magic;
+  static constexpr unsigned first_version = 21400;
 
   std::size_t size;
   unsigned magic;
@@ -62,54 +73,103 @@ struct configuration {
   int blocking;
 };
 
+/// The configuration of one collective call.
+struct collective_configuration {
+  static constexpr unsigned expected_magic = structure_magic;
+  static constexpr unsigned first_version = 23200;
+
+  std::size_t size;
+  unsigned magic;
+  unsigned version;
+  void* extensions;  ///< options of other vendors
+  int least_blocks;
+  int most_blocks;
+  int most_multicast_blocks;
+  int cluster_size;
+  char const* algorithms;
+  int forces_algorithms;
+  int policy;
+  std::uint64_t profiler_tag;
+  void* launch_event;
+};
+
+/// The result of a simulated group.
+struct simulation_info {
+  static constexpr unsigned expected_magic = 0x74685283;
+  static constexpr unsigned first_version = 22200;
+  static constexpr float unknown_time = -1.0F;
+
+  std::size_t size;
+  unsigned magic;
+  unsigned version;
+  float time;
+};
+
+/// The encryption of sockets.
+struct encryption_configuration {
+  static constexpr unsigned expected_magic = structure_magic;
+  static constexpr unsigned first_version = 23200;
+  static constexpr int none = 0;
+
+  std::size_t size;
+  unsigned magic;
+  unsigned version;
+  int mode;
+  char const* key;
+};
+
+/// The properties of a communicator.
+struct communicator_properties {
+  static constexpr unsigned expected_magic = structure_magic;
+  static constexpr unsigned first_version = 22900;
+
+  std::size_t size;
+  unsigned magic;
+  unsigned version;
+  int rank;
+  int rank_count;
+  int device;
+  int management_device;  ///< its number in NVML
+  bool has_device_interface;
+  bool has_multicast;
+  int network_kind;
+  int load_store_teams;
+  bool has_windows;
+  int rail_network_kind;
+  std::uint64_t hash;
+  int least_network_stride;
+  int network_connections;
+  bool network_kinds[64];
+  std::size_t device_communicator_bytes;
+  bool has_fabric;
+  bool has_fabric_multicast;
+  bool has_fabric_counts;
+};
+
+/// Every `stride`-th rank of a communicator.
+struct rank_team {
+  int rank_count;
+  int rank;  ///< of the caller
+  int stride;
+};
+
+/// Memory that several devices write at once.
+struct multicast_handle {
+  void* memory;
+};
+
+inline constexpr int shrink_aborts = 1;    ///< flag of ncclCommShrink
+inline constexpr int suspends_memory = 1;  ///< flag of ncclCommSuspend
+
+/// The number that ncclCommMemStats returns.
+enum class memory_statistic : int {
+  suspendable_bytes = 0,
+  is_suspended = 1,
+  persistent_bytes = 2,
+  total_bytes = 3,
+};
+
 struct communicator;  ///< opaque
 using stream_handle = void*;
 
 }  // namespace blink_nccl
-
-/// FUNCTION(name without its prefix, parameters) for each function that returns a `result`.
-#define BLINK_NCCL_FUNCTIONS(FUNCTION)                                                            \
-  FUNCTION(GetVersion, (int*))                                                                    \
-  FUNCTION(GetUniqueId, (unique_id*))                                                             \
-  FUNCTION(CommInitRank, (communicator**, int, unique_id, int))                                   \
-  FUNCTION(CommInitRankConfig, (communicator**, int, unique_id, int, configuration*))             \
-  FUNCTION(CommInitRankScalable, (communicator**, int, int, int, unique_id*, configuration*))     \
-  FUNCTION(CommInitAll, (communicator**, int, int const*))                                        \
-  FUNCTION(CommSplit, (communicator*, int, int, communicator**, configuration*))                  \
-  FUNCTION(CommShrink, (communicator*, int*, int, communicator**, configuration*, int))           \
-  FUNCTION(CommFinalize, (communicator*))                                                         \
-  FUNCTION(CommDestroy, (communicator*))                                                          \
-  FUNCTION(CommAbort, (communicator*))                                                            \
-  FUNCTION(CommRevoke, (communicator*, int))                                                      \
-  FUNCTION(CommGetAsyncError, (communicator*, result*))                                           \
-  FUNCTION(CommCount, (communicator*, int*))                                                      \
-  FUNCTION(CommCuDevice, (communicator*, int*))                                                   \
-  FUNCTION(CommUserRank, (communicator*, int*))                                                   \
-  FUNCTION(CommRegister, (communicator*, void*, std::size_t, void**))                             \
-  FUNCTION(CommDeregister, (communicator*, void*))                                                \
-  FUNCTION(CommWindowRegister, (communicator*, void*, std::size_t, void**, int))                  \
-  FUNCTION(CommWindowDeregister, (communicator*, void*))                                          \
-  FUNCTION(MemAlloc, (void**, std::size_t))                                                       \
-  FUNCTION(MemFree, (void*))                                                                      \
-  FUNCTION(RedOpCreatePreMulSum, (operation*, void*, data_type, residence, communicator*))        \
-  FUNCTION(RedOpDestroy, (operation, communicator*))                                              \
-  FUNCTION(GroupStart, ())                                                                        \
-  FUNCTION(GroupEnd, ())                                                                          \
-  FUNCTION(GroupSimulateEnd, (void*))                                                             \
-  FUNCTION(Reduce, (void const*, void*, std::size_t, data_type, operation, int, communicator*,    \
-                    stream_handle))                                                               \
-  FUNCTION(Bcast, (void*, std::size_t, data_type, int, communicator*, stream_handle))             \
-  FUNCTION(Broadcast,                                                                             \
-           (void const*, void*, std::size_t, data_type, int, communicator*, stream_handle))       \
-  FUNCTION(AllReduce,                                                                             \
-           (void const*, void*, std::size_t, data_type, operation, communicator*, stream_handle)) \
-  FUNCTION(ReduceScatter,                                                                         \
-           (void const*, void*, std::size_t, data_type, operation, communicator*, stream_handle)) \
-  FUNCTION(AllGather, (void const*, void*, std::size_t, data_type, communicator*, stream_handle)) \
-  FUNCTION(AlltoAll, (void const*, void*, std::size_t, data_type, communicator*, stream_handle))  \
-  FUNCTION(Gather,                                                                                \
-           (void const*, void*, std::size_t, data_type, int, communicator*, stream_handle))       \
-  FUNCTION(Scatter,                                                                               \
-           (void const*, void*, std::size_t, data_type, int, communicator*, stream_handle))       \
-  FUNCTION(Send, (void const*, std::size_t, data_type, int, communicator*, stream_handle))        \
-  FUNCTION(Recv, (void*, std::size_t, data_type, int, communicator*, stream_handle))

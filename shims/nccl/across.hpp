@@ -12,6 +12,7 @@
 #include <blink/transports/host/host_rendezvous.hpp>
 
 #include "abi.hpp"
+#include "derived_ids.hpp"
 #include "errors.hpp"
 #include "meeting.hpp"
 #include "platform.hpp"
@@ -25,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -160,6 +162,17 @@ class across {
     }
     return {};
   }
+  [[nodiscard]] int process() const { return all_.process(); }
+  /// The place of the id of a derived communicator, also after a failure.
+  ///
+  /// Throws: resource_error
+  [[nodiscard]] derived_id& place_of(derivation const& what) {
+    auto& place = derived_[what];
+    if (place == nullptr) {
+      place = static_cast<derived_id*>(all_.common_memory(what.hash(), sizeof(derived_id)));
+    }
+    return *place;
+  }
   /// Counts a send to a peer, or a receive from it, that a rank of this process calls.
   void count_piece(int rank, int peer, bool sends) {
     auto& count = sends ? pieces_->sent(rank, peer) : pieces_->received(peer, rank);
@@ -221,6 +234,7 @@ class across {
   blink::host_processes all_;
   blink::call_order_check compared_;
   piece_counts* pieces_;
+  std::map<derivation, derived_id*> derived_;
 };
 
 }  // namespace blink_nccl

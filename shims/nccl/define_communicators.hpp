@@ -15,7 +15,42 @@
 
 namespace blink_nccl {
 
-/// Adds a rank to the communicator with this unique id.
+/// A rank that joins a communicator.
+struct joining {
+  communicator** where;
+  int rank_count;
+  unique_id id;
+  int rank;
+  int device;
+  bool is_blocking;
+  bool may_forward = false;  ///< true if the other library, if there is one, may make it
+  configuration* config = nullptr;
+  bool grows = false;  ///< see `group::beginning`
+};
+/// Makes the handle of a rank that joins.
+///
+/// target: as in `group::beginning`
+inline group<chosen_platform>::beginning begin_joining(joining const& what, communicator** target) {
+  using P = chosen_platform;
+  auto& home = library<P>::the();
+  auto* const mine = home.make_handle(what.rank, what.rank_count, what.device, what.is_blocking);
+  try {
+    auto const here = home.join(what.id, *mine, what.may_forward);
+    return {mine, target, here, what.id, what.config, what.grows};
+  } catch (...) {
+    (void)home.forget(*mine);
+    throw;
+  }
+}
+/// Adds a rank to a communicator. The group begins it without the lock.
+inline outcome join_rank(joining const& what, library<chosen_platform>::lock_type& held) {
+  auto const begun = begin_joining(what, what.where);
+  *what.where = begun.mine;
+  held.unlock();
+  return group<chosen_platform>::of_thread().add(begun);
+}
+
+/// Adds a rank to the communicator with this unique id, on the device of the thread.
 inline outcome begin_rank(communicator** where, int rank_count, unique_id const& id, int rank,
                           configuration* config) {
   using P = chosen_platform;
@@ -23,22 +58,10 @@ inline outcome begin_rank(communicator** where, int rank_count, unique_id const&
   *where = nullptr;
   if (rank_count < 1) refuse_argument(std::to_string(rank_count) + " ranks, expected at least 1");
   expect_rank("rank", rank, rank_count);
-  bool const is_blocking = blocks(config);
-  int const device = P::current_device();
-  auto& home = library<P>::the();
-  std::unique_ptr<handle<P>> gone;  // destroyed without the lock
-  auto held = home.lock();
-  auto* const mine = home.make_handle(rank, rank_count, device, is_blocking);
-  std::shared_ptr<gathering<P>> here;
-  try {
-    here = home.join(id, *mine, true);
-  } catch (...) {
-    gone = home.forget(*mine);
-    throw;
-  }
-  held.unlock();
-  *where = mine;
-  return group<P>::of_thread().add({mine, where, here, id, config});
+  joining const what{where,          rank_count, id,    rank, P::current_device(),
+                     blocks(config), true,       config};
+  auto held = library<P>::the().lock();
+  return join_rank(what, held);
 }
 
 result ncclCommInitRankConfig(communicator** where, int rank_count, unique_id id, int rank,
@@ -127,12 +150,27 @@ inline parting<chosen_platform>::question join_part(communicator** where, unique
   };
 }
 
+/// Splits a communicator that all its ranks have revoked. They make a communicator of all of them
+/// first, which takes calls and ends with the group.
+inline outcome split_revoked(handle<chosen_platform>& mine, request<chosen_platform> split,
+                             library<chosen_platform>::lock_type& held) {
+  using P = chosen_platform;
+  auto const what = mine.next(derivation::kind::whole);
+  auto const id = mine.all->id_of(what, library<P>::the().ids);
+  mine.count(what);
+  auto const whole =
+      begin_joining({nullptr, mine.rank_count, id, mine.rank, mine.device, true}, nullptr);
+  held.unlock();
+  return group<P>::of_thread().add(whole, std::move(split));
+}
+
 result ncclCommSplit(communicator* given, int color, int key, communicator** where,
                      configuration* config) {
   using P = chosen_platform;
   auto const own = [&](handle<P>& mine, auto& held) -> outcome {
     expect_result(where);
     *where = nullptr;
+    mine.expect_complete();
     if (color < 0 && color != no_color) {
       refuse_argument("color " + std::to_string(color) + ", expected >= 0 or -1");
     }
@@ -155,6 +193,7 @@ result ncclCommSplit(communicator* given, int color, int key, communicator** whe
       auto& home = library<P>::the();
       return join_part(where, id, home.make_handle(rank, rank_count, device, is_blocking));
     };
+    if (mine.is_revoked) return split_revoked(mine, std::move(one), held);
     return group<P>::of_thread().add(mine, std::move(one), held);
   };
   return with_communicator<P>("ncclCommSplit", given, own, [&](auto const& there, auto* theirs) {
@@ -170,6 +209,9 @@ result ncclCommFinalize(communicator* given) {
   return with_communicator<P>(
       "ncclCommFinalize", given,
       [](handle<P>& mine, auto&) -> outcome {
+        if (mine.is_revoked) {
+          refuse_usage("the communicator was revoked, expected ncclCommDestroy");
+        }
         mine.is_finalized = true;
         return {};
       },
@@ -205,29 +247,6 @@ result ncclCommAbort(communicator* given) {
   return end_communicator(
       "ncclCommAbort", given, [](auto& all, int rank) { all.abort(rank); },
       [](auto const& there, auto* theirs) { return call_there(there.CommAbort, theirs); });
-}
-
-result ncclCommShrink(communicator* given, int* excluded, int excluded_count, communicator** where,
-                      configuration* config, int flags) {
-  using P = chosen_platform;
-  return with_communicator<P>(
-      "ncclCommShrink", given,
-      [](handle<P>&, auto&) -> outcome {
-        refuse_usage("not supported, expected ncclCommSplit while all ranks are alive");
-      },
-      [&](auto const& there, auto* theirs) {
-        return adopt_made(where, [&](communicator** made) {
-          return call_there(there.CommShrink, theirs, excluded, excluded_count, made, config,
-                            flags);
-        });
-      });
-}
-result ncclCommRevoke(communicator* given, int flags) {
-  using P = chosen_platform;
-  return with_communicator<P>(
-      "ncclCommRevoke", given,
-      [](handle<P>&, auto&) -> outcome { refuse_usage("not supported, expected ncclCommAbort"); },
-      [&](auto const& there, auto* theirs) { return call_there(there.CommRevoke, theirs, flags); });
 }
 
 }  // namespace blink_nccl

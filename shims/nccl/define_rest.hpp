@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The other functions: versions, groups, queries, memory, operations. Included by one source.
+// The other functions: versions, groups, queries, operations. Included by one source.
 
+#include <blink/core/detail/hash.hpp>
+
+#include "configurations.hpp"
 #include "dispatch.hpp"
 #include "functions.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -61,7 +65,9 @@ char const* ncclGetLastError(communicator* given) {
   }
   return last_error().c_str();
 }
+// Logging is not set up here, so that there is nothing to read again.
 void ncclResetDebugInit() {}
+void ncclResetDebugInitInternal() {}
 
 result ncclGroupStart() {
   using P = chosen_platform;
@@ -74,13 +80,13 @@ result ncclGroupEnd() {
   using P = chosen_platform;
   return guarded<P>("ncclGroupEnd", [] { return group<P>::of_thread().end(); });
 }
-result ncclGroupSimulateEnd(void*) {
+/// Ends the group without its calls. No time is predicted, which NCCL's value for "unset" says.
+result ncclGroupSimulateEnd(simulation_info* info) {
   using P = chosen_platform;
-  return guarded<P>("ncclGroupSimulateEnd", []() -> outcome {
-    outcome const why{result::invalid_usage,
-                      "not supported: no times are predicted; the group was dropped"};
-    group<P>::of_thread().drop(why);
-    return why;
+  return guarded<P>("ncclGroupSimulateEnd", [&]() -> outcome {
+    expect_result(info);
+    expect_structure("simulation info", *info);
+    return group<P>::of_thread().simulate(*info);
   });
 }
 
@@ -94,6 +100,10 @@ result ncclCommGetAsyncError(communicator* given, result* code) {
     if (mine.all == nullptr) {
       home.look_after(mine);
       *code = mine.trouble.code != result::success ? mine.trouble.code : result::in_progress;
+      return {};
+    }
+    if (mine.is_revoked) {
+      *code = mine.all->is_idle() ? result::success : result::in_progress;
       return {};
     }
     if (mine.latest != nullptr) {
@@ -144,87 +154,42 @@ result ncclCommUserRank(communicator* given, int* rank) {
       });
 }
 
-result ncclMemAlloc(void** where, std::size_t bytes) {
-  using P = chosen_platform;
-  return guarded<P>("ncclMemAlloc", [&]() -> outcome {
-    expect_result(where);
-    *where = nullptr;
-    int const device = P::current_device();
-    auto const held = library<P>::the().lock();
-    if (bytes > 0) *where = P::devices().allocate(device, bytes);
-    return {};
-  });
+/// A number that is equal on all ranks of a communicator, and differs from that of others.
+[[nodiscard]] inline std::uint64_t hash_of(handle<chosen_platform> const& mine) {
+  blink::detail::hash all;
+  all.add(mine.all->number());
+  if (mine.all->number() == 0) all.add(reinterpret_cast<std::uintptr_t>(mine.all.get()));
+  return all.value();
 }
-result ncclMemFree(void* memory) {
-  using P = chosen_platform;
-  return guarded<P>("ncclMemFree", [&]() -> outcome {
-    if (memory == nullptr) return {};
-    auto const place = P::devices().place_of(memory);
-    if (place.kind != blink::memory_kind::device)
-      refuse_argument("the address is not in memory of a device, expected one of ncclMemAlloc");
-    P::devices().release(place.device, memory);
-    return {};
-  });
+/// Fills the fields that the program's version of the structure has. Nothing that programs' own
+/// kernels need is supported.
+inline void describe(handle<chosen_platform> const& mine, communicator_properties& to) {
+  communicator_properties all{};
+  all.size = to.size;
+  all.magic = to.magic;
+  all.version = to.version;
+  all.rank = mine.rank;
+  all.rank_count = mine.rank_count;
+  all.device = mine.device;
+  all.management_device = -1;  // not known
+  all.load_store_teams = mine.rank_count;
+  all.hash = hash_of(mine);
+  std::memcpy(&to, &all, std::min(to.size, sizeof all));
 }
-
-/// Registration has no effect on speed here, because kernels reach all memory of their peers.
-result ncclCommRegister(communicator* given, void* memory, std::size_t bytes, void** registered) {
+result ncclCommQueryProperties(communicator* given, communicator_properties* to) {
   using P = chosen_platform;
   auto const own = [&](handle<P>& mine, auto&) -> outcome {
-    expect_result(registered);
-    if (memory == nullptr || bytes == 0)
-      refuse_argument("memory is null or bytes is 0, expected memory");
-    mine.registered.push_back(memory);
-    *registered = memory;
+    expect_result(to);
+    expect_structure("structure of properties", *to,
+                     offsetof(communicator_properties, load_store_teams));
+    mine.expect_complete();
+    describe(mine, *to);
     return {};
   };
-  return with_communicator<P>("ncclCommRegister", given, own, [&](auto const& there, auto* theirs) {
-    return call_there(there.CommRegister, theirs, memory, bytes, registered);
-  });
-}
-result ncclCommDeregister(communicator* given, void* registered) {
-  using P = chosen_platform;
-  auto const own = [&](handle<P>& mine, auto&) -> outcome {
-    auto const found = std::find(mine.registered.begin(), mine.registered.end(), registered);
-    if (found == mine.registered.end())
-      refuse_argument("the handle is not registered, expected one of ncclCommRegister");
-    mine.registered.erase(found);
-    return {};
-  };
-  return with_communicator<P>("ncclCommDeregister", given, own,
+  return with_communicator<P>("ncclCommQueryProperties", given, own,
                               [&](auto const& there, auto* theirs) {
-                                return call_there(there.CommDeregister, theirs, registered);
+                                return call_there(there.CommQueryProperties, theirs, to);
                               });
-}
-result ncclCommWindowRegister(communicator* given, void* memory, std::size_t bytes, void** window,
-                              int flags) {
-  using P = chosen_platform;
-  return with_communicator<P>(
-      "ncclCommWindowRegister", given,
-      [](handle<P>&, auto&) -> outcome { refuse_usage("windows are not supported"); },
-      [&](auto const& there, auto* theirs) {
-        return call_there(there.CommWindowRegister, theirs, memory, bytes, window, flags);
-      });
-}
-result ncclCommWindowDeregister(communicator* given, void* window) {
-  using P = chosen_platform;
-  return with_communicator<P>(
-      "ncclCommWindowDeregister", given,
-      [](handle<P>&, auto&) -> outcome { refuse_usage("windows are not supported"); },
-      [&](auto const& there, auto* theirs) {
-        return call_there(there.CommWindowDeregister, theirs, window);
-      });
-}
-
-result ncclDevCommCreate(communicator*, void const*, void*) {
-  return guarded<chosen_platform>("ncclDevCommCreate", []() -> outcome {
-    refuse_usage("calls from a program's own kernels are not supported");
-  });
-}
-result ncclDevCommDestroy(communicator*, void const*) {
-  return guarded<chosen_platform>("ncclDevCommDestroy", []() -> outcome {
-    refuse_usage("no device communicator, because ncclDevCommCreate is not supported");
-  });
 }
 
 result ncclRedOpCreatePreMulSum(operation* where, void* factor, data_type type, residence place,

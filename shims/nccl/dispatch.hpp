@@ -7,6 +7,7 @@
 #include <blink/core/collective.hpp>
 
 #include "abi.hpp"
+#include "configurations.hpp"
 #include "element_types.hpp"
 #include "errors.hpp"
 #include "fallback.hpp"
@@ -45,7 +46,7 @@ result guarded(char const* name, Body const& body) {
 template <class... Parameters, class... Arguments>
 outcome call_there(result (*function)(Parameters...), Arguments... arguments) {
   if (function == nullptr) refuse_usage("the other library lacks the function");
-  return {function(arguments...), "in the other library"};
+  return {function(arguments...), in_other_library};
 }
 
 /// Runs `own(handle, lock)` for a communicator of this library, or `there(library, communicator)`
@@ -61,6 +62,24 @@ result with_communicator(char const* name, communicator* given, Own const& own,
     auto* const theirs = mine.forwarded;
     held.unlock();
     return there(*fallback(), theirs);
+  });
+}
+
+/// Refuses a call on a communicator of this library.
+template <platform P, class There>
+result refuse_own(char const* name, char const* why, communicator* given, There const& there) {
+  return with_communicator<P>(
+      name, given, [&](handle<P>&, auto&) -> outcome { refuse_usage(why); }, there);
+}
+/// Refuses a call without a communicator, or hands it to the other library if there is one.
+///
+/// refused: the answer if there is none
+template <platform P, class Function, class... Arguments>
+result only_there(char const* name, outcome const& refused, Function function,
+                  Arguments... arguments) {
+  return guarded<P>(name, [&]() -> outcome {
+    if (fallback() == nullptr) throw refusal(refused.code, refused.text);
+    return call_there(fallback()->*function, arguments...);
   });
 }
 
@@ -118,8 +137,10 @@ template <platform P>
 }
 
 template <platform P, class There>
-result collective_call(call_arguments const& what, communicator* given, There const& there) {
+result collective_call(call_arguments const& what, communicator* given,
+                       collective_configuration const* config, There const& there) {
   auto const own = [&](handle<P>& mine, auto& held) -> outcome {
+    expect_covered(config);
     auto one = request_of(what, "root", mine);
     if (static_cast<int>(what.reduce) < 0) {
       refuse_argument(to_text(what.reduce) + ", expected >= 0");

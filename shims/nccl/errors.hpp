@@ -81,6 +81,8 @@ struct refusal : blink::error {
       return "another rank did not come, made no progress, or gave up";
     case result::in_progress:
       return "in progress";
+    case result::timeout:
+      return "timeout";
   }
   return "unknown result code";
 }

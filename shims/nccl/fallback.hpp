@@ -7,6 +7,7 @@
 #include <blink/core/error.hpp>
 
 #include "abi.hpp"
+#include "function_list.hpp"
 #include "functions.hpp"
 #include <dlfcn.h>
 
@@ -16,12 +17,18 @@
 
 namespace blink_nccl {
 
+/// The text of an outcome of that library.
+inline constexpr char const* in_other_library = "in the other library";
+
 /// The functions of the other library; null if it has no function of that name.
 struct other_library {
-#define BLINK_NCCL_MEMBER(name, parameters) result(*name) parameters = nullptr;
+#define BLINK_NCCL_MEMBER_AS(type, name, parameters) type(*name) parameters = nullptr;
+#define BLINK_NCCL_MEMBER(name, parameters) BLINK_NCCL_MEMBER_AS(result, name, parameters)
   BLINK_NCCL_FUNCTIONS(BLINK_NCCL_MEMBER)
+  BLINK_NCCL_TEAM_FUNCTIONS(BLINK_NCCL_MEMBER_AS)
+  BLINK_NCCL_OTHER_FUNCTIONS(BLINK_NCCL_MEMBER_AS)
 #undef BLINK_NCCL_MEMBER
-  char const* (*GetLastError)(communicator*) = nullptr;
+#undef BLINK_NCCL_MEMBER_AS
   std::string path{};
 };
 
@@ -40,12 +47,14 @@ inline other_library const* fallback() {
     if (library == nullptr) {
       throw blink::input_error("BLINK_NCCL_FALLBACK: " + std::string(dlerror()));
     }
-#define BLINK_NCCL_FIND(name, parameters) \
-  all->name = reinterpret_cast<result(*) parameters>(dlsym(library, "nccl" #name));
+#define BLINK_NCCL_FIND_AS(type, name, parameters) \
+  all->name = reinterpret_cast<type(*) parameters>(dlsym(library, "nccl" #name));
+#define BLINK_NCCL_FIND(name, parameters) BLINK_NCCL_FIND_AS(result, name, parameters)
     BLINK_NCCL_FUNCTIONS(BLINK_NCCL_FIND)
+    BLINK_NCCL_TEAM_FUNCTIONS(BLINK_NCCL_FIND_AS)
+    BLINK_NCCL_OTHER_FUNCTIONS(BLINK_NCCL_FIND_AS)
 #undef BLINK_NCCL_FIND
-    all->GetLastError =
-        reinterpret_cast<char const* (*)(communicator*)>(dlsym(library, "ncclGetLastError"));
+#undef BLINK_NCCL_FIND_AS
     if (all->GetVersion == nullptr || all->GetVersion == &ncclGetVersion) {
       throw blink::input_error("BLINK_NCCL_FALLBACK: " + all->path +
                                " is this library, expected another libnccl");

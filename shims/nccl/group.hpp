@@ -48,22 +48,32 @@ class group {
   void note(outcome const& how) {
     if (depth_ > 0 && trouble_.code == result::success) trouble_ = how;
   }
-  /// Ends the group without its calls.
-  void drop(outcome const& why) {
-    if (depth_ == 0) return;
+  /// Ends the group without its calls. Times are not predicted.
+  ///
+  /// Throws: refusal without a group, within another one, or if the group has calls of the other
+  ///         library, which cannot simulate them.
+  [[nodiscard]] outcome simulate(simulation_info& info) {
+    if (depth_ == 0) refuse_usage("no open group, expected an earlier ncclGroupStart");
+    if (depth_ > 1) refuse_usage("the group is within another one, expected the outermost group");
+    if (is_open_there_ && fallback()->GroupSimulateEnd == nullptr) {
+      refuse_usage("the other library lacks the function");
+    }
+    info.time = simulation_info::unknown_time;
+    outcome how = trouble_;
+    if (std::exchange(is_open_there_, false)) {
+      auto const theirs = fallback()->GroupSimulateEnd(&info);
+      if (theirs != result::success) keep_first(how, outcome{theirs, in_other_library});
+    }
     depth_ = 0;
-    trouble_ = why;
+    trouble_ = {result::invalid_usage, "the group was only simulated"};
     (void)run();
+    return how;
   }
 
   /// Adds a rank's call, which runs when the group ends, or at once outside of a group. Called with
   /// the lock of the library.
   [[nodiscard]] outcome add(handle<P>& mine, request<P> one, typename library<P>::lock_type& held) {
-    if (mine.is_finalized) refuse_usage("the communicator was finalized, expected no more calls");
-    if (mine.trouble.code != result::success) {
-      throw refusal(mine.trouble.code, mine.trouble.text);
-    }
-    if (mine.all == nullptr) refuse_argument("the communicator is not complete yet");
+    mine.expect_usable();
     calls_.push_back({&mine, std::move(one)});
     if (depth_ > 0) return {};
     held.unlock();
@@ -76,10 +86,18 @@ class group {
     std::shared_ptr<gathering<P>> here;
     unique_id id;
     configuration* config;
+    bool grows = false;  ///< it joins the ranks of a communicator that exists
   };
   [[nodiscard]] outcome add(beginning const& one) {
     beginnings_.push_back(one);
     return depth_ > 0 ? outcome{} : run();
+  }
+  /// Adds a call on a communicator that begins in this group and ends with it.
+  ///
+  /// one: without a target
+  [[nodiscard]] outcome add(beginning const& one, request<P> call) {
+    calls_.push_back({one.mine, std::move(call)});
+    return add(one);
   }
 
  private:
@@ -97,23 +115,42 @@ class group {
     auto const beginnings = std::exchange(beginnings_, {});
     auto calls = std::exchange(calls_, {});
     outcome how = std::exchange(trouble_, {});
+    std::vector<handle<P>*> temporary;
     try {
-      for (auto const& one : beginnings) keep_first(how, begin(one, how));
+      for (auto const& one : beginnings) {
+        auto const made = begin(one, how);
+        if (one.target == nullptr && is_well(made)) temporary.push_back(one.mine);
+        keep_first(how, made);
+      }
       if (how.code == result::success || how.code == result::in_progress) {
         keep_first(how, run_calls(calls));
       }
     } catch (...) {
       how = current_outcome();
     }
+    end_temporary(temporary);
     if (std::exchange(is_open_there_, false)) {
       auto const theirs = fallback()->GroupEnd();
-      if (theirs != result::success) keep_first(how, outcome{theirs, "in the other library"});
+      if (theirs != result::success) keep_first(how, outcome{theirs, in_other_library});
     }
     return how;
   }
   static void keep_first(outcome& all, outcome const& next) {
-    bool const is_better = all.code == result::success || all.code == result::in_progress;
-    if (is_better && next.code != result::success) all = next;
+    if (is_well(all) && next.code != result::success) all = next;
+  }
+  [[nodiscard]] static bool is_well(outcome const& how) {
+    return how.code == result::success || how.code == result::in_progress;
+  }
+  static void end_temporary(std::vector<handle<P>*> const& list) {
+    if (list.empty()) return;
+    auto& home = library<P>::the();
+    std::vector<std::unique_ptr<handle<P>>> gone;  // destroyed without the lock
+    auto const held = home.lock();
+    for (auto* const one : list) {
+      one->all->leave(one->rank);
+      gone.push_back(home.forget(*one));
+    }
+    home.notify();
   }
 
   [[nodiscard]] static outcome begin(beginning const& one, outcome const& before) {
@@ -121,29 +158,39 @@ class group {
     std::unique_ptr<handle<P>> gone;  // destroyed without the lock
     auto held = home.lock();
     outcome how = before;
-    bool const goes_on = before.code == result::success || before.code == result::in_progress;
-    if (goes_on) {
+    if (is_well(before)) {
       if (!one.mine->blocks && !one.here->is_over && fallback() == nullptr) {
         return {result::in_progress, "not all ranks have come yet"};
       }
       home.wait(held, [&] { return one.here->is_over; }, [&] { home.expect_all(one.here); });
       how = one.here->ending;
       if (one.here->is_forwarded) {
-        held.unlock();
-        communicator* theirs = nullptr;
-        auto const code = fallback()->CommInitRankConfig(&theirs, one.mine->rank_count,
-                                                         unique_ids::without_mark(one.id),
-                                                         one.mine->rank, one.config);
-        held.lock();
-        one.mine->forwarded = theirs;
-        how = {code, "in the other library"};
+        how = begin_there(one, held);
       }
     }
-    bool const is_made = how.code == result::success || how.code == result::in_progress;
-    if (!is_made) {
+    if (!is_well(how)) {
       gone = home.forget(*one.mine);
-      *one.target = nullptr;
+      if (one.target != nullptr) *one.target = nullptr;
     }
+    return how;
+  }
+  /// Begins a rank in the other library, without the lock.
+  [[nodiscard]] static outcome begin_there(beginning const& one,
+                                           typename library<P>::lock_type& held) {
+    auto& there = *fallback();
+    auto const id = unique_ids::without_mark(one.id);
+    auto const count = one.mine->rank_count;
+    int const rank = one.mine->rank;
+    communicator* theirs = nullptr;
+    outcome how{result::invalid_usage, "the other library lacks ncclCommGrow"};
+    held.unlock();
+    if (!one.grows) {
+      how = {there.CommInitRankConfig(&theirs, count, id, rank, one.config), in_other_library};
+    } else if (there.CommGrow != nullptr) {
+      how = {there.CommGrow(nullptr, count, &id, rank, &theirs, one.config), in_other_library};
+    }
+    held.lock();
+    one.mine->forwarded = theirs;
     return how;
   }
 

@@ -4,6 +4,7 @@
 // The object that a program's `ncclComm_t` points to.
 
 #include "abi.hpp"
+#include "derived_ids.hpp"
 #include "errors.hpp"
 #include "premultiplied_sum.hpp"
 #include "request.hpp"
@@ -11,10 +12,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink_nccl {
@@ -29,13 +32,41 @@ struct handle : communicator {
   int device = 0;
   bool blocks = true;  ///< true if calls return after all ranks have made them
   bool is_finalized = false;
+  bool is_revoked = false;                             ///< by this rank
+  bool is_suspended = false;                           ///< by this rank
   std::shared_ptr<team<P>> all{};                      ///< null until all ranks have joined
   communicator* forwarded = nullptr;                   ///< of the other library, instead of a team
   std::shared_ptr<batch<P>> latest{};                  ///< of a communicator that does not block
   outcome trouble{};                                   ///< of its construction
   std::vector<std::optional<given_factor>> factors{};  ///< of operations that the program made
   std::vector<void*> registered{};
+  /// The numbers of communicators that this rank has made from this one, by kind and by the ranks
+  /// that took no part.
+  std::map<std::pair<derivation::kind, std::uint64_t>, std::uint64_t> derived{};
   std::string reported{};  ///< the text that `ncclGetLastError` returned
+
+  /// Throws: refusal unless communicators can be made from this one.
+  void expect_complete() const {
+    if (is_finalized) refuse_usage("the communicator was finalized, expected no more calls");
+    if (is_suspended) refuse_usage("the communicator is suspended, expected ncclCommResume first");
+    if (trouble.code != result::success) throw refusal(trouble.code, trouble.text);
+    if (all == nullptr) refuse_argument("the communicator is not complete yet");
+  }
+  /// Throws: refusal unless the communicator takes calls.
+  void expect_usable() const {
+    expect_complete();
+    if (is_revoked) {
+      refuse_usage(
+          "the communicator was revoked, expected ncclCommShrink, ncclCommSplit or "
+          "ncclCommDestroy");
+    }
+  }
+  /// The next communicator of this kind, the same on all ranks that take part in it.
+  [[nodiscard]] derivation next(derivation::kind what, std::uint64_t excluded = 0) const {
+    auto const found = derived.find({what, excluded});
+    return {what, excluded, found == derived.end() ? 0 : found->second};
+  }
+  void count(derivation const& made) { ++derived[{made.what, made.excluded}]; }
 
   /// Adds an operation with this factor, and returns its number.
   [[nodiscard]] operation add_operation(given_factor const& factor) {
@@ -54,25 +85,5 @@ struct handle : communicator {
     return factors[number];
   }
 };
-
-/// True if a communicator with this configuration blocks.
-///
-/// Throws: refusal if the configuration is invalid.
-[[nodiscard]] inline bool blocks(configuration const* config) {
-  if (config == nullptr) return true;
-  if (config->magic != configuration::expected_magic) {
-    refuse_argument("the configuration begins with the magic number " +
-                    std::to_string(config->magic) + ", expected " +
-                    std::to_string(configuration::expected_magic) +
-                    ": set it to NCCL_CONFIG_INITIALIZER first");
-  }
-  if (config->size < offsetof(configuration, blocking) + sizeof config->blocking) return true;
-  int const asked = config->blocking;
-  if (asked != 0 && asked != 1 && asked != unset_number) {
-    refuse_argument("the configuration's field blocking is " + std::to_string(asked) +
-                    ", expected 0 or 1");
-  }
-  return asked != 0;
-}
 
 }  // namespace blink_nccl

@@ -83,6 +83,10 @@ class issuer {
   /// Throws: collective_error if a call has failed.
   virtual void expect_no_failure() = 0;
   virtual void abort() = 0;
+  /// True if the kernels of this process have ended, except for those of graphs.
+  [[nodiscard]] virtual bool is_idle() const = 0;
+  /// The bytes that the communicator holds on a device.
+  [[nodiscard]] virtual std::size_t bytes_on(int device) const = 0;
   /// Limits the time for which the destructor waits for other processes.
   virtual void shorten_waits(std::chrono::nanoseconds to) = 0;
 

@@ -96,6 +96,12 @@ class issuer_over final : public issuer<P> {
   [[nodiscard]] bool has_failed() const override { return ranks_.has_failed(); }
   void expect_no_failure() override { ranks_.check(); }
   void abort() override { ranks_.abort(); }
+  [[nodiscard]] bool is_idle() const override { return ranks_.is_idle(); }
+  [[nodiscard]] std::size_t bytes_on(int device) const override {
+    auto const& held = ranks_.memory().held();
+    auto const found = held.find(device);
+    return found == held.end() ? 0 : found->second.total();
+  }
   void shorten_waits(std::chrono::nanoseconds to) override { ranks_.shorten_waits(to); }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "across.hpp"
 #include "call_queues.hpp"
+#include "derived_ids.hpp"
 #include "errors.hpp"
 #include "issuer.hpp"
 #include "issuer_over.hpp"
@@ -17,11 +18,13 @@
 #include "request.hpp"
 #include "split_across.hpp"
 #include "split_parts.hpp"
+#include "unique_ids.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -109,9 +112,33 @@ class team {
     across_->fail(why);
     issuer_->abort();
   }
-  void abort(int rank) {
-    fail({result::remote_error, "rank " + std::to_string(rank) + " has aborted the communicator"});
+  /// The same, and ends the kernels that run.
+  ///
+  /// what: the act of the rank, such as "aborted"
+  void end_calls(int rank, std::string const& what) {
+    fail({result::remote_error,
+          "rank " + std::to_string(rank) + " has " + what + " the communicator"});
     issuer_->abort();
+  }
+  void abort(int rank) { end_calls(rank, "aborted"); }
+  /// True if no call runs in this process, on the host or in a kernel.
+  [[nodiscard]] bool is_idle() const { return !is_busy_ && issuer_->is_idle(); }
+  /// The bytes that the communicator holds on a device.
+  ///
+  /// Pre: !is_busy()
+  [[nodiscard]] std::size_t bytes_on(int device) const { return issuer_->bytes_on(device); }
+  /// The place of the id of a communicator that its ranks make from this one.
+  ///
+  /// Throws: resource_error
+  [[nodiscard]] derived_id& place_of(derivation const& what) {
+    if (across_ != nullptr) return across_->place_of(what);
+    auto& place = derived_[what];
+    if (place == nullptr) place = std::make_unique<derived_id>();
+    return *place;
+  }
+  /// The id of that communicator, the same on all its ranks. Throws: resource_error
+  [[nodiscard]] unique_id id_of(derivation const& what, unique_ids& ids) {
+    return place_of(what).find_or_make(across_ == nullptr ? 0 : across_->process(), ids);
   }
   /// Records that the rank makes no more calls.
   void leave(int rank) {
@@ -374,6 +401,7 @@ class team {
   std::unique_ptr<issuer<P>> issuer_;
   std::unique_ptr<across> across_;  // null: all ranks are of this process
   call_queues<P> queues_;
+  std::map<derivation, std::unique_ptr<derived_id>> derived_;  // if all ranks are of this process
   bool is_busy_ = false;  // a thread waits for other processes, without the lock
   outcome failure_;
 };

@@ -99,6 +99,8 @@ class unique_ids {
     if (mark_of(id)) std::memset(id.bytes + mark_begin, 0, sizeof(id_mark));
     return id;
   }
+  /// True if this library has made the id, in any process.
+  [[nodiscard]] static bool has_mark(unique_id const& id) { return mark_of(id).has_value(); }
   [[nodiscard]] static std::string text_of(unique_id const& id) {
     return {id.bytes, sizeof id.bytes};
   }

@@ -10,6 +10,9 @@ target_link_libraries(blink_nccl_emulated PUBLIC blink_development ${CMAKE_DL_LI
 
 add_executable(blink_nccl_tests ${nccl_tests})
 target_link_libraries(blink_nccl_tests PRIVATE blink_nccl_emulated GTest::gtest_main)
+target_compile_definitions(blink_nccl_tests PRIVATE
+  BLINK_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data")
+set_target_properties(blink_nccl_tests PROPERTIES ENABLE_EXPORTS ON)  # it finds functions by name
 blink_compile_together(blink_nccl_emulated 2)
 blink_compile_together(blink_nccl_tests 1)
 gtest_discover_tests(blink_nccl_tests TEST_PREFIX nccl. DISCOVERY_MODE PRE_TEST

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,33 +14,6 @@
 namespace communicators_test { namespace {
 
 using namespace blink_test;
-
-/// Sets BLINK_DEADLINE for the communicators that are made during its life.
-class with_deadline {
- public:
-  explicit with_deadline(char const* seconds) { setenv("BLINK_DEADLINE", seconds, 1); }
-  with_deadline(with_deadline const&) = delete;
-  with_deadline& operator=(with_deadline const&) = delete;
-  ~with_deadline() { unsetenv("BLINK_DEADLINE"); }
-};
-
-unique_id new_id() {
-  unique_id id{};
-  EXPECT_EQ(ncclGetUniqueId(&id), result::success);
-  return id;
-}
-configuration not_blocking() {
-  return {sizeof(configuration), configuration::expected_magic, 22809, 0};
-}
-result async_error(communicator* comm) {
-  result code = result::internal_error;
-  EXPECT_EQ(ncclCommGetAsyncError(comm, &code), result::success);
-  return code;
-}
-result sum_of_one(communicator* comm, elements<float> const& data, int stream) {
-  return ncclAllReduce(data.data(), data.data(), 1, data_type::float32, operation::sum, comm,
-                       stream_number(stream));
-}
 
 TEST(nccl_communicators, threads_begin_one) {
   auto const id = new_id();
@@ -60,11 +32,11 @@ TEST(nccl_communicators, threads_begin_one) {
       EXPECT_EQ(found[1], rank);
       EXPECT_EQ(found[2], 3 - rank);
       elements<float> const data(3 - rank, 1, static_cast<float>(rank));
-      EXPECT_EQ(sum_of_one(comm, data, 1), result::success);
+      EXPECT_EQ(sum_on_stream(comm, data, 1), result::success);
       devices().synchronize(3 - rank, 1);
       EXPECT_EQ(data[0], 6.0F);
       EXPECT_EQ(ncclCommFinalize(comm), result::success);
-      expect_refused(sum_of_one(comm, data, 1), result::invalid_usage, "was finalized");
+      expect_refused(sum_on_stream(comm, data, 1), result::invalid_usage, "was finalized");
       EXPECT_EQ(ncclCommDestroy(comm), result::success);
     });
   }
@@ -94,7 +66,7 @@ TEST(nccl_communicators, one_that_does_not_block) {
   EXPECT_EQ(ncclCommInitRankConfig(&comm[0], 2, id, 0, &config), result::in_progress);
   EXPECT_EQ(async_error(comm[0]), result::in_progress);
   elements<float> const data(0, 2, 1.5F);
-  expect_refused(sum_of_one(comm[0], data, 1), result::invalid_argument, "not complete");
+  expect_refused(sum_on_stream(comm[0], data, 1), result::invalid_argument, "not complete");
   EXPECT_EQ(ncclCommInitRankConfig(&comm[1], 2, id, 1, &config), result::success);
   EXPECT_EQ(async_error(comm[0]), result::success);
   auto const call = [&](int rank) {
@@ -165,8 +137,8 @@ TEST(nccl_communicators, split_by_color_and_key) {
   }
   elements<float> const a(0, 1, 1), b(0, 1, 10);
   EXPECT_EQ(ncclGroupStart(), result::success);
-  EXPECT_EQ(sum_of_one(part[0], a, 1), result::success);
-  EXPECT_EQ(sum_of_one(part[4], b, 2), result::success);
+  EXPECT_EQ(sum_on_stream(part[0], a, 1), result::success);
+  EXPECT_EQ(sum_on_stream(part[4], b, 2), result::success);
   EXPECT_EQ(ncclGroupEnd(), result::success);
   devices().synchronize(0, 1);
   devices().synchronize(0, 2);
@@ -181,11 +153,11 @@ TEST(nccl_communicators, a_rank_that_never_calls) {
   with_deadline const soon("0.1");
   program const all({0, 1, 2});
   elements<float> const data(0, 1);
-  expect_refused(sum_of_one(all.comm[0], data, 1), result::remote_error,
+  expect_refused(sum_on_stream(all.comm[0], data, 1), result::remote_error,
                  "rank 0 waits in ncclAllReduce of 1 float32, sum; rank 1 has not called; rank 2 "
                  "has not called");
   for (auto* const one : all.comm) EXPECT_EQ(async_error(one), result::remote_error);
-  expect_refused(sum_of_one(all.comm[1], data, 1), result::remote_error, "no progress");
+  expect_refused(sum_on_stream(all.comm[1], data, 1), result::remote_error, "no progress");
 }
 
 TEST(nccl_communicators, abort_while_a_rank_never_calls) {
@@ -193,7 +165,7 @@ TEST(nccl_communicators, abort_while_a_rank_never_calls) {
   elements<float> const data(0, 1);
   {
     std::jthread const waits([&] {
-      expect_refused(sum_of_one(all.comm[0], data, 1), result::remote_error,
+      expect_refused(sum_on_stream(all.comm[0], data, 1), result::remote_error,
                      "rank 1 has aborted the communicator");
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -213,7 +185,7 @@ TEST(nccl_communicators, a_kernel_that_waits_is_aborted) {
   elements<float> const a(0, 1, 1), b(1, 1, 2);
   devices().hold_stream(1, 2);  // the kernel on device 0 waits for the kernel after it
   EXPECT_EQ(all.by_one_thread([&](std::size_t rank) {
-    return sum_of_one(all.comm[rank], rank == 0 ? a : b, static_cast<int>(rank) + 1);
+    return sum_on_stream(all.comm[rank], rank == 0 ? a : b, static_cast<int>(rank) + 1);
   }),
             result::success);
   devices().wait_for_kernel(0);
@@ -230,7 +202,7 @@ TEST(nccl_communicators, calls_that_need_a_rank_that_is_gone) {
   program all({0, 1, 2});
   elements<float> const data(0, 1), other(1, 1);
   EXPECT_EQ(ncclCommDestroy(all.comm[2]), result::success);
-  expect_refused(sum_of_one(all.comm[0], data, 1), result::invalid_usage,
+  expect_refused(sum_on_stream(all.comm[0], data, 1), result::invalid_usage,
                  "rank 2 has destroyed its communicator");
   all.comm.pop_back();
   all.device.pop_back();

@@ -732,6 +732,27 @@ TEST(nccl_processes, nothing_is_left) {
       });
       if (code != result::success) return said(code);
       if (has_mapped_named_memory()) return "memory of /dev/shm";
+      std::vector<communicator*> more(ranks.size() + 1);
+      unique_id id{};
+      if (mine.number() == 1 && ncclCommGetUniqueId(ranks.comm[1], &id) != result::success) {
+        return said(result::internal_error);
+      }
+      auto const derived = ranks.in_group([&](std::size_t rank, communicator* comm) {
+        auto** const to = &more[rank - ranks.first];
+        if (rank == 2) (void)ncclCommGrow(nullptr, 4, &id, 3, to + 1, nullptr);
+        return ncclCommGrow(comm, 4, nullptr, -1, to, nullptr);
+      });
+      if (derived != result::success) return said(derived);
+      part.insert(part.end(), more.begin(), more.end());
+      if (mine.number() == 1) {  // without the rank of process 0
+        int excluded = 0;
+        part.push_back(nullptr);
+        part.push_back(nullptr);
+        auto const shrunk = ranks.in_group([&](std::size_t rank, communicator* comm) {
+          return ncclCommShrink(comm, &excluded, 1, &part[part.size() - rank], nullptr, 0);
+        });
+        if (shrunk != result::success) return said(shrunk);
+      }
       for (auto* const one : part) (void)(aborts ? ncclCommAbort(one) : ncclCommDestroy(one));
       mine.match();
       for (auto* const one : ranks.comm) (void)(aborts ? ncclCommAbort(one) : ncclCommDestroy(one));

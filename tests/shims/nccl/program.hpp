@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -98,6 +99,55 @@ struct program {
     return results;
   }
 };
+
+/// Sets BLINK_DEADLINE for the communicators that are made during its life.
+class with_deadline {
+ public:
+  explicit with_deadline(char const* seconds) { setenv("BLINK_DEADLINE", seconds, 1); }
+  with_deadline(with_deadline const&) = delete;
+  with_deadline& operator=(with_deadline const&) = delete;
+  ~with_deadline() { unsetenv("BLINK_DEADLINE"); }
+};
+
+inline unique_id new_id() {
+  unique_id id{};
+  EXPECT_EQ(ncclGetUniqueId(&id), result::success);
+  return id;
+}
+/// A configuration of communicators that do not block.
+inline configuration not_blocking() {
+  return {sizeof(configuration), configuration::expected_magic, 22809, 0};
+}
+/// The result of `ncclCommGetAsyncError`.
+inline result async_error(communicator* comm) {
+  result code = result::internal_error;
+  EXPECT_EQ(ncclCommGetAsyncError(comm, &code), result::success);
+  return code;
+}
+/// An all-reduce in place of the first element.
+inline result sum_on_stream(communicator* comm, elements<float> const& data, int stream) {
+  return ncclAllReduce(data.data(), data.data(), 1, data_type::float32, operation::sum, comm,
+                       stream_number(stream));
+}
+
+/// A configuration of collectives that sets nothing.
+inline collective_configuration unset_configuration() {
+  collective_configuration made{};
+  made.size = sizeof made;
+  made.magic = collective_configuration::expected_magic;
+  made.version = interface_version;
+  made.least_blocks = made.most_blocks = made.most_multicast_blocks = unset_number;
+  made.cluster_size = made.policy = unset_number;
+  made.forces_algorithms = 1;
+  return made;
+}
+/// The rank of a communicator and its number of ranks, as text such as "1 of 3".
+inline std::string place_in(communicator* comm) {
+  int rank = -1, count = -1;
+  EXPECT_EQ(ncclCommUserRank(comm, &rank), result::success) << ncclGetLastError(nullptr);
+  EXPECT_EQ(ncclCommCount(comm, &count), result::success);
+  return std::to_string(rank) + " of " + std::to_string(count);
+}
 
 /// Expects that a call fails with this code and that the last error contains this text.
 inline void expect_refused(result found, result expected, std::string const& part,

@@ -71,6 +71,7 @@ class one_call {
     root_ = random() % ranks_;
     operation_ = static_cast<int>(random() % 6);
     in_place_ = random() % 3 == 0 || kind == what::bcast;
+    is_configured_ = random() % 2 == 0;
     bool const has_blocks_in =
         kind == what::reduce_scatter || kind == what::all_to_all || kind == what::scatter;
     bool const has_blocks_out =
@@ -102,6 +103,10 @@ class one_call {
     void* const out = out_[rank - first_];
     auto const reduce = operation_ == 5 ? own : static_cast<operation>(operation_);
     int const root = static_cast<int>(root_);
+    if (is_configured_ && rank != 0 && kind_ != what::bcast) {
+      auto const config = unset_configuration();
+      return make_configured(in, out, rank, reduce, root, comm, rank == 1 ? &config : nullptr);
+    }
     switch (kind_) {
       case what::all_reduce:
         return ncclAllReduce(in, out, count_, type_, reduce, comm, stream);
@@ -145,6 +150,36 @@ class one_call {
   }
 
  private:
+  /// The same by the functions that take a configuration. Other ranks may call those without.
+  result make_configured(void const* in, void* out, std::size_t rank, operation reduce, int root,
+                         communicator* comm, collective_configuration const* config) const {
+    auto const stream = program::stream(rank);
+    switch (kind_) {
+      case what::all_reduce:
+        return ncclAllReduceConfig(in, out, count_, type_, reduce, comm, stream, config);
+      case what::reduce:
+        return ncclReduceConfig(in, rank == root_ ? out : nullptr, count_, type_, reduce, root,
+                                comm, stream, config);
+      case what::reduce_scatter:
+        return ncclReduceScatterConfig(in, out, count_, type_, reduce, comm, stream, config);
+      case what::broadcast:
+        return ncclBroadcastConfig(rank == root_ ? in : nullptr, out, count_, type_, root, comm,
+                                   stream, config);
+      case what::bcast:
+        break;  // it has none
+      case what::all_gather:
+        return ncclAllGatherConfig(in, out, count_, type_, comm, stream, config);
+      case what::all_to_all:
+        return ncclAlltoAllConfig(in, out, count_, type_, comm, stream, config);
+      case what::gather:
+        return ncclGatherConfig(in, rank == root_ ? out : nullptr, count_, type_, root, comm,
+                                stream, config);
+      case what::scatter:
+        return ncclScatterConfig(rank == root_ ? in : nullptr, out, count_, type_, root, comm,
+                                 stream, config);
+    }
+    return result::internal_error;
+  }
   static T moved(std::size_t rank, std::size_t index) {
     return static_cast<T>(static_cast<float>(value_of(rank, index)));
   }
@@ -176,6 +211,7 @@ class one_call {
   std::size_t count_ = 0, root_ = 0, in_blocks_ = 1, out_blocks_ = 1;
   int operation_ = 0;
   bool in_place_ = false;
+  bool is_configured_ = false;
   std::vector<std::unique_ptr<elements<T>>> inputs_, outputs_;
   std::vector<T*> in_, out_;
 };

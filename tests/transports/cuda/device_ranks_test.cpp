@@ -190,7 +190,9 @@ TEST(device_ranks, a_wait_ends_though_a_stream_is_held_up) {
   EXPECT_ERROR(held.all.recover(),
                "recover: a call on device 1 has not ended: its stream is held up");
   EXPECT_ERROR(held.all.check(), who);  // nothing has changed
+  EXPECT_FALSE(held.all.is_idle());
   held.expect_begins_anew();
+  EXPECT_TRUE(held.all.is_idle());
 }
 
 // Other work in a stream may take longer than the deadline.

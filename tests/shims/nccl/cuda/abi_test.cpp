@@ -3,7 +3,11 @@
 // passed alike.
 
 #include <abi.hpp>
+#include <function_list.hpp>
 #include <nccl.h>
+#if NCCL_VERSION_CODE >= 23203
+#include <nccl_device/host.h>
+#endif
 
 #include <cstddef>
 #include <type_traits>
@@ -26,10 +30,65 @@ struct calls_alike<ResultA (*)(A...), ResultB (*)(B...)>
     : std::bool_constant<passes_alike<ResultA, ResultB> && (passes_alike<A, B> && ...)> {};
 static_assert(!calls_alike<int (*)(int), int (*)(void*)>::value);
 
+#define BLINK_NCCL_COMPARE_AS(type, name, parameters) \
+  static_assert(calls_alike<decltype(&nccl##name), type(*) parameters>::value, #name);
+#define BLINK_NCCL_COMPARE(name, parameters) BLINK_NCCL_COMPARE_AS(result, name, parameters)
 #if NCCL_VERSION_CODE >= 22800
-#define BLINK_NCCL_COMPARE(name, parameters) \
-  static_assert(calls_alike<decltype(&nccl##name), result(*) parameters>::value, #name);
-BLINK_NCCL_FUNCTIONS(BLINK_NCCL_COMPARE)
+BLINK_NCCL_FUNCTIONS_2_28(BLINK_NCCL_COMPARE)
+#endif
+#if NCCL_VERSION_CODE >= 23203
+BLINK_NCCL_FUNCTIONS_2_32(BLINK_NCCL_COMPARE)
+BLINK_NCCL_DEVICE_FUNCTIONS(BLINK_NCCL_COMPARE)
+BLINK_NCCL_TEAM_FUNCTIONS(BLINK_NCCL_COMPARE_AS)
+static_assert(calls_alike<decltype(&ncclGetErrorString), char const* (*)(result)>::value);
+static_assert(calls_alike<decltype(&ncclGetLastError), char const* (*)(communicator*)>::value);
+
+static_assert(int{ncclTimeout} == static_cast<int>(result::timeout) &&
+              int{ncclNumResults} == result_count);
+static_assert(NCCL_SHRINK_ABORT == shrink_aborts && NCCL_SUSPEND_MEM == suspends_memory);
+static_assert(int{ncclStatGpuMemSuspend} == static_cast<int>(memory_statistic::suspendable_bytes) &&
+              int{ncclStatGpuMemSuspended} == static_cast<int>(memory_statistic::is_suspended) &&
+              int{ncclStatGpuMemPersist} == static_cast<int>(memory_statistic::persistent_bytes) &&
+              int{ncclStatGpuMemTotal} == static_cast<int>(memory_statistic::total_bytes));
+
+/// The same size, and these fields at the same places.
+#define BLINK_NCCL_SAME_PLACE(theirs, their_field, ours, our_field) \
+  static_assert(offsetof(theirs, their_field) == offsetof(ours, our_field), #their_field);
+static_assert(sizeof(ncclCollConfig_t) == sizeof(collective_configuration));
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, magic, collective_configuration, magic)
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, version, collective_configuration, version)
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, ext, collective_configuration, extensions)
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, minCTAs, collective_configuration, least_blocks)
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, algSelection, collective_configuration, algorithms)
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, forceAlgSelection, collective_configuration,
+                      forces_algorithms)
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, CTAPolicy, collective_configuration, policy)
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, userProfilerTag, collective_configuration, profiler_tag)
+BLINK_NCCL_SAME_PLACE(ncclCollConfig_t, launchCompletionEvent, collective_configuration,
+                      launch_event)
+static_assert(sizeof(ncclSimInfo_t) == sizeof(simulation_info));
+BLINK_NCCL_SAME_PLACE(ncclSimInfo_t, magic, simulation_info, magic)
+BLINK_NCCL_SAME_PLACE(ncclSimInfo_t, estimatedTime, simulation_info, time)
+static_assert(sizeof(ncclEncryptionConfig_t) == sizeof(encryption_configuration));
+BLINK_NCCL_SAME_PLACE(ncclEncryptionConfig_t, mode, encryption_configuration, mode)
+static_assert(sizeof(ncclCommProperties_t) == sizeof(communicator_properties));
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, rank, communicator_properties, rank)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, nRanks, communicator_properties, rank_count)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, cudaDev, communicator_properties, device)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, nvmlDev, communicator_properties, management_device)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, deviceApiSupport, communicator_properties,
+                      has_device_interface)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, multimemSupport, communicator_properties, has_multicast)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, ginType, communicator_properties, network_kind)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, nLsaTeams, communicator_properties, load_store_teams)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, hostRmaSupport, communicator_properties, has_windows)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, commHash, communicator_properties, hash)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, ginSupport, communicator_properties, network_kinds)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, devCommRuntimeVersionSize, communicator_properties,
+                      device_communicator_bytes)
+BLINK_NCCL_SAME_PLACE(ncclCommProperties_t, cftSupport, communicator_properties, has_fabric)
+static_assert(offsetof(ncclTeam_t, rank) == offsetof(rank_team, rank) &&
+              offsetof(ncclTeam_t, stride) == offsetof(rank_team, stride));
 #endif
 
 static_assert(int{ncclSuccess} == static_cast<int>(result::success) &&
@@ -73,5 +132,13 @@ static_assert(offsetof(ncclConfig_t, size) == offsetof(configuration, size) &&
 
 int main() {
   ncclConfig_t const initial = NCCL_CONFIG_INITIALIZER;
-  return initial.magic == configuration::expected_magic ? 0 : 1;
+  bool is_right = initial.magic == configuration::expected_magic;
+#if NCCL_VERSION_CODE >= 23203
+  ncclSimInfo_t const simulated = NCCL_SIM_INFO_INITIALIZER;
+  ncclCollConfig_t const call = NCCL_COLLCONFIG_INITIALIZER;
+  is_right = is_right && simulated.magic == simulation_info::expected_magic &&
+             simulated.estimatedTime == simulation_info::unknown_time &&
+             call.magic == collective_configuration::expected_magic;
+#endif
+  return is_right ? 0 : 1;
 }

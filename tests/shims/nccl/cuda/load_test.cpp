@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads libnccl.so.2 like PyTorch and asks for its version. With a GPU, two ranks on it reduce all
-// types that the library is built for. Without one, the library starts and reports that there is no
-// device.
+// types that the library is built for, and other communicators are made from theirs. Without one,
+// the library starts and reports that there is no device.
 
 #include <abi.hpp>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <element_types.hpp>
+#include <function_list.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <type_traits>
@@ -73,6 +75,73 @@ std::string check_type(two_ranks& all) {
   return "";
 }
 
+/// The sum of 1, 2, 4, ... over all ranks of a communicator. Returns the error, if any.
+std::string check_sum(functions const& nccl, std::vector<communicator*> const& comm) {
+  std::vector<float*> data(comm.size());
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+    auto const own = static_cast<float>(1 << rank);
+    (void)cudaMalloc(&data[rank], sizeof own);
+    (void)cudaMemcpy(data[rank], &own, sizeof own, cudaMemcpyHostToDevice);
+  }
+  (void)nccl.GroupStart();
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+    (void)nccl.AllReduce(data[rank], data[rank], 1, data_type::float32, operation::sum, comm[rank],
+                         nullptr);
+  }
+  if (nccl.GroupEnd() != result::success) return nccl.GetLastError(nullptr);
+  if (cudaDeviceSynchronize() != cudaSuccess) return "cudaDeviceSynchronize";
+  for (float* const one : data) {
+    float found = 0;
+    (void)cudaMemcpy(&found, one, sizeof found, cudaMemcpyDeviceToHost);
+    (void)cudaFree(one);
+    if (found != static_cast<float>((1 << comm.size()) - 1)) return std::to_string(found);
+  }
+  return "";
+}
+/// Begins communicators by `make(rank, where)` in a group, checks a sum over them, and destroys
+/// them. Returns the error, if any.
+template <class Make>
+std::string check_made(functions const& nccl, std::size_t ranks, Make const& make) {
+  std::vector<communicator*> made(ranks);
+  (void)nccl.GroupStart();
+  for (std::size_t rank = 0; rank < ranks; ++rank) (void)make(static_cast<int>(rank), &made[rank]);
+  if (nccl.GroupEnd() != result::success) return nccl.GetLastError(nullptr);
+  auto const wrong = check_sum(nccl, made);
+  for (auto* const one : made) {
+    if (nccl.CommDestroy(one) != result::success) return nccl.GetLastError(nullptr);
+  }
+  return wrong;
+}
+/// Grows, shrinks, suspends, revokes and splits. Returns the error, if any.
+std::string check_derived(functions const& nccl, communicator* const (&comm)[2]) {
+  unique_id id{};
+  if (nccl.CommGetUniqueId(comm[0], &id) != result::success) return nccl.GetLastError(nullptr);
+  auto wrong = check_made(nccl, 3, [&](int rank, communicator** where) {
+    return rank < 2 ? nccl.CommGrow(comm[rank], 3, nullptr, -1, where, nullptr)
+                    : nccl.CommGrow(nullptr, 3, &id, rank, where, nullptr);
+  });
+  if (!wrong.empty()) return "grown: " + wrong;
+  int excluded = 0;
+  wrong = check_made(nccl, 1, [&](int, communicator** where) {
+    return nccl.CommShrink(comm[1], &excluded, 1, where, nullptr, 0);
+  });
+  if (!wrong.empty()) return "shrunk: " + wrong;
+  std::uint64_t bytes = 0;
+  (void)nccl.CommMemStats(comm[0], memory_statistic::total_bytes, &bytes);
+  if (bytes == 0) return "no memory";
+  for (auto* const one : comm) {
+    result code{};
+    if (nccl.CommRevoke(one, 0) != result::success) return nccl.GetLastError(nullptr);
+    if (nccl.CommGetAsyncError(one, &code) != result::success || code != result::success) {
+      return "revoked: not idle";
+    }
+  }
+  wrong = check_made(nccl, 2, [&](int rank, communicator** where) {
+    return nccl.CommSplit(comm[rank], 0, rank, where, nullptr);
+  });
+  return wrong.empty() ? "" : "split after a revoke: " + wrong;
+}
+
 int reduce_on_one_gpu(functions const& nccl) {
   int const twice[2] = {0, 0};
   two_ranks all{nccl};
@@ -89,6 +158,8 @@ int reduce_on_one_gpu(functions const& nccl) {
 #undef BLINK_NCCL_CHECK
   if (!wrong.empty()) return fail(wrong.c_str());
   if (all.built == 0) return fail("the library reduces no type");
+  wrong = check_derived(nccl, all.comm);
+  if (!wrong.empty()) return fail(wrong.c_str());
   for (int rank = 0; rank < 2; ++rank) {
     if (nccl.MemFree(all.data[rank]) != result::success) return fail("ncclMemFree");
     if (nccl.CommDestroy(all.comm[rank]) != result::success) return fail("ncclCommDestroy");

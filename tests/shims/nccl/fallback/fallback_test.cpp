@@ -6,6 +6,7 @@
 #include "shims/nccl/program.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -92,6 +93,83 @@ TEST(nccl_fallback, ids_of_other_processes_go_there) {
   EXPECT_EQ(ncclCommDestroy(part), result::success);
   EXPECT_EQ(ncclCommSplit(comm, -1, 5, &part, nullptr), result::success);
   EXPECT_EQ(part, nullptr);
+  EXPECT_EQ(ncclCommDestroy(comm), result::success);
+}
+
+TEST(nccl_fallback, communicators_there_grow_there) {
+  unique_id id{};
+  id.bytes[0] = 'x';
+  communicator* comm = nullptr;
+  ASSERT_EQ(ncclCommInitRank(&comm, 100, id, 70), result::success);
+  unique_id more{};
+  ASSERT_EQ(ncclCommGetUniqueId(comm, &more), result::success);
+  EXPECT_EQ(more.bytes[0], 'g');
+  communicator* grown[2] = {};
+  EXPECT_EQ(ncclCommGrow(comm, 101, nullptr, -1, &grown[0], nullptr), result::success);
+  EXPECT_EQ(ncclCommGrow(nullptr, 101, &more, 100, &grown[1], nullptr), result::success)
+      << ncclGetLastError(nullptr);
+  EXPECT_EQ(place_in(grown[0]), "70 of 101");
+  EXPECT_EQ(place_in(grown[1]), "100 of 101");
+  EXPECT_EQ(all_reduce(grown[1], 1, result::success), 1000.0F);
+  for (auto* const one : {comm, grown[0], grown[1]}) {
+    EXPECT_EQ(ncclCommDestroy(one), result::success);
+  }
+}
+
+TEST(nccl_fallback, communicators_here_grow_here) {
+  program const all({0, 1});
+  unique_id id{};
+  ASSERT_EQ(ncclCommGetUniqueId(all.comm[1], &id), result::success);
+  communicator* grown[3] = {};
+  EXPECT_EQ(ncclGroupStart(), result::success);
+  for (int rank = 0; rank < 3; ++rank) {
+    auto* const parent = rank < 2 ? all.comm[static_cast<std::size_t>(rank)] : nullptr;
+    EXPECT_EQ(ncclCommGrow(parent, 3, rank < 2 ? nullptr : &id, rank < 2 ? -1 : rank, &grown[rank],
+                           nullptr),
+              result::success);
+  }
+  EXPECT_EQ(ncclGroupEnd(), result::success) << ncclGetLastError(nullptr);
+  elements<float> const a(0, 1, 1.0F), b(1, 1, 2.0F), c(0, 1, 4.0F);
+  elements<float> const* const data[] = {&a, &b, &c};
+  EXPECT_EQ(ncclGroupStart(), result::success);
+  for (int rank = 0; rank < 3; ++rank) (void)sum_on_stream(grown[rank], *data[rank], rank + 1);
+  EXPECT_EQ(ncclGroupEnd(), result::success);
+  devices().synchronize(0, 1);
+  EXPECT_EQ(a[0], 7.0F);
+  for (auto* const one : grown) EXPECT_EQ(ncclCommDestroy(one), result::success);
+}
+
+TEST(nccl_fallback, what_is_not_covered_is_asked_there) {
+  unique_id id{};
+  id.bytes[0] = 'x';
+  communicator* comm = nullptr;
+  ASSERT_EQ(ncclCommInitRank(&comm, 100, id, 70), result::success);
+  EXPECT_EQ(ncclTeamWorld(comm).rank, 70);
+  EXPECT_EQ(ncclTeamLsa(comm).rank_count, 0);
+  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("lacks the function"), std::string::npos);
+  int number = 0;
+  void* pointer = nullptr;
+  EXPECT_EQ(ncclGetPeerDevicePointer(&number, 0, 1, &pointer), result::success);
+  EXPECT_EQ(pointer, &number);
+  char const* value = nullptr;
+  EXPECT_EQ(ncclParamGetParameter("NCCL_ALGO", &value, &number), result::success);
+  EXPECT_EQ(std::string(value), "yes");
+  std::int64_t parameter = 0;
+  EXPECT_EQ(ncclParamGetI64(nullptr, &parameter), result::invalid_usage) << "it lacks this one";
+  elements<float> const data(0, 8, 1.0F);
+  auto const config = unset_configuration();
+  auto const call = [&](collective_configuration const* with) {
+    return ncclAllReduceConfig(data.data(), data.data(), 1, data_type::float32, operation::sum,
+                               comm, program::stream(0), with);
+  };
+  EXPECT_EQ(call(&config), result::invalid_usage);
+  EXPECT_EQ(data[0], 1.0F);
+  EXPECT_EQ(call(nullptr), result::success) << "as the function without a configuration";
+  EXPECT_EQ(data[0], 1000.0F);
+  simulation_info info{sizeof info, simulation_info::expected_magic, 22200, 0};
+  EXPECT_EQ(ncclGroupStart(), result::success);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), result::success) << ncclGetLastError(nullptr);
+  EXPECT_EQ(info.time, 7.0F);
   EXPECT_EQ(ncclCommDestroy(comm), result::success);
 }
 

@@ -132,6 +132,8 @@ class device_launcher {
     for (int const device : where_.devices) driver_.let_end(device);
     (void)poll_until(std::chrono::steady_clock::now() + limit, [&] { return calls_.are_over(); });
   }
+  /// See `completion_tracker::are_over`.
+  [[nodiscard]] bool are_over() const { return calls_.are_over(); }
   /// See `completion_tracker::settle`.
   [[nodiscard]] std::optional<std::size_t> settle(std::chrono::nanoseconds limit) {
     return calls_.settle(limit);

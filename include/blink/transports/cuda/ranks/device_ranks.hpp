@@ -166,6 +166,12 @@ class basic_device_ranks
   /// Throws: collective_error if a call has failed, with the ranks that waited and their peers.
   void check() { throw_if_failed(); }
 
+  /// True if no call runs or is in a stream of this process, except for calls of graphs. Does not
+  /// wait. After `abort` the kernels that run end soon; a stream that is held up ends later.
+  ///
+  /// Throws: device_error.
+  [[nodiscard]] bool is_idle() const { return launcher_.are_over(); }
+
   /// Ends the calls that run and those that are in streams, on all devices.
   void abort() {
     launcher_.abort({launcher_.own_name() + " was aborted by its owner", -1, -1, -1, -1});
