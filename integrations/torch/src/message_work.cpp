@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "message_work.hpp"
+
+#include <blink/core/error.hpp>
+
+#include "failures.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace blink_torch {
+
+message_work::message_work(facts what, std::shared_ptr<engine> by,
+                           std::shared_ptr<call_line> futures, flat_tensor data,
+                           std::unique_ptr<engine::message> started)
+    : Work(what.rank, what.kind, what.title,
+           optional<std::vector<at::Tensor>>(std::vector<at::Tensor>{what.user})),
+      what_(std::move(what)),
+      by_(std::move(by)),
+      futures_(std::move(futures)),
+      data_(std::move(data)),
+      started_(std::move(started)) {}
+
+bool message_work::has_ended() {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  return completed_;
+}
+
+bool message_work::step(std::function<bool()> const& run) {
+  std::lock_guard<std::mutex> const lock(moving_);
+  if (has_ended()) return true;
+  std::exception_ptr failure;
+  try {
+    if (!run()) return false;
+    source_ = started_->source();
+    if (what_.kind != c10d::OpType::SEND) data_.write_back();
+  } catch (blink::error const& error) {
+    failure = failure_of(what_.about + error.what());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  started_.reset();
+  finish(failure);
+  return true;
+}
+
+bool message_work::isCompleted() {
+  return step([&] { return started_->test(); });
+}
+
+bool message_work::wait(std::chrono::milliseconds timeout) {
+  auto const longest = timeout > std::chrono::milliseconds(0) ? timeout : what_.deadline;
+  step([&] {
+    started_->wait(longest);
+    return true;
+  });
+  return Work::wait(kNoTimeout);  // throws what went wrong
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> message_work::getFuture() {
+  if (!with_future_) {
+    group_call::facts facts;
+    facts.rank = what_.rank;
+    facts.kind = what_.kind;
+    facts.title = what_.title;
+    facts.outputs = {what_.user};
+    auto const self = c10::intrusive_ptr<message_work>::unsafe_reclaim_from_nonowning(this);
+    auto call = c10::make_intrusive<group_call>(
+        std::move(facts), [self] { self->wait(kNoTimeout); }, futures_);
+    futures_->add(call);
+    with_future_ = call;
+  }
+  return with_future_->getFuture();
+}
+
+}  // namespace blink_torch

@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every collective of torch.distributed on blink against a loop over the ranks, and its errors.
+
+    PYTHONPATH=... python collectives_test.py [part of a test's name]
+"""
+
+import datetime
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+
+import torch
+import torch.distributed as dist
+
+import blink_torch
+
+limit = datetime.timedelta(seconds=20)
+integers = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
+floats = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def value(rank, k, dtype):
+    """Small numbers whose sums and products every type holds."""
+    number = (rank + 2 * k) % 3 + 1
+    return number if dtype != torch.bool else number > 1
+
+
+def tensor_of(rank, count, dtype):
+    return torch.tensor([value(rank, k, dtype) for k in range(count)], dtype=dtype)
+
+
+def all_of(size, count, dtype):
+    return [tensor_of(r, count, dtype) for r in range(size)]
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def expect_equal(a, b, text):
+    expect(torch.equal(a, b), "%s: %s, expected %s" % (text, a, b))
+
+
+def folded(tensors, combine):
+    result = tensors[0]
+    for each in tensors[1:]:
+        result = combine(result, each)
+    return result
+
+
+operations = {
+    dist.ReduceOp.SUM: lambda a, b: a + b,
+    dist.ReduceOp.PRODUCT: lambda a, b: a * b,
+    dist.ReduceOp.MIN: torch.minimum,
+    dist.ReduceOp.MAX: torch.maximum,
+    dist.ReduceOp.BAND: torch.bitwise_and,
+    dist.ReduceOp.BOR: torch.bitwise_or,
+    dist.ReduceOp.BXOR: torch.bitwise_xor,
+}
+
+
+def reductions(rank, size):
+    for dtype in integers + floats:
+        for op, combine in operations.items():
+            if dtype in floats and op in (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR):
+                continue
+            for count in (0, 7, 3000):
+                name = "%s of %d %s" % (op, count, dtype)
+                expected = folded(all_of(size, count, dtype), combine)
+                data = tensor_of(rank, count, dtype)
+                dist.all_reduce(data, op=op)
+                expect_equal(data, expected, "all_reduce " + name)
+                root = count % size
+                data = tensor_of(rank, count, dtype)
+                dist.reduce(data, root, op=op)
+                if rank == root:
+                    expect_equal(data, expected, "reduce " + name)
+                segments = [tensor_of(rank + s, count, dtype) for s in range(size)]
+                got = torch.empty(count, dtype=dtype)
+                dist.reduce_scatter(got, segments, op=op)
+                own = folded([tensor_of(r + rank, count, dtype) for r in range(size)], combine)
+                expect_equal(got, own, "reduce_scatter " + name)
+
+
+def truth_values(rank, size):
+    data = torch.tensor([rank == 0, True, False])
+    dist.all_reduce(data, op=dist.ReduceOp.SUM)
+    expect_equal(data, torch.tensor([True, True, False]), "sum of bool")
+    data = torch.tensor([rank == 0, True, False])
+    dist.all_reduce(data, op=dist.ReduceOp.PRODUCT)
+    expect_equal(data, torch.tensor([size == 1, True, False]), "product of bool")
+
+
+def averages(rank, size):
+    average = getattr(dist.ReduceOp, "AVG", None)
+    if average is None:
+        return
+    data = torch.full((1000,), float(rank))
+    dist.all_reduce(data, op=average)
+    expect(abs(data[7].item() - (size - 1) / 2) < 1e-6, "average: %s" % data[7])
+
+
+def copies(rank, size):
+    for dtype in integers + floats + [torch.bool, torch.complex64]:
+        for count in (0, 9, 3000):
+            for root in range(size):
+                data = tensor_of(rank, count, dtype)
+                dist.broadcast(data, root)
+                expect_equal(data, tensor_of(root, count, dtype), "broadcast")
+            every = all_of(size, count, dtype)
+            lists = [torch.empty(count, dtype=dtype) for _ in range(size)]
+            dist.all_gather(lists, tensor_of(rank, count, dtype))
+            for r in range(size):
+                expect_equal(lists[r], every[r], "all_gather")
+            root = count % size
+            lists = [torch.empty(count, dtype=dtype) for _ in range(size)]
+            dist.gather(tensor_of(rank, count, dtype), lists if rank == root else None, root)
+            if rank == root:
+                for r in range(size):
+                    expect_equal(lists[r], every[r], "gather")
+            got = torch.empty(count, dtype=dtype)
+            dist.scatter(got, every if rank == root else None, root)
+            expect_equal(got, every[rank], "scatter")
+            outputs = [torch.empty(count, dtype=dtype) for _ in range(size)]
+            dist.all_to_all(outputs, [tensor_of(rank + 10 * r, count, dtype) for r in range(size)])
+            for r in range(size):
+                expect_equal(outputs[r], tensor_of(r + 10 * rank, count, dtype), "all_to_all")
+
+
+def unequal_blocks(rank, size):
+    """Rank r sends r + s elements to rank s."""
+    sends = [rank + s for s in range(size)]
+    receives = [r + rank for r in range(size)]
+    given = torch.arange(sum(sends)) + 1000 * rank
+    got = torch.empty(sum(receives), dtype=torch.int64)
+    dist.all_to_all_single(got, given, receives, sends)
+    expected = []
+    for r in range(size):
+        begin = sum(r + s for s in range(rank))
+        expected.append(torch.arange(begin, begin + r + rank) + 1000 * r)
+    expect_equal(got, torch.cat(expected), "all_to_all_single")
+    lists = [torch.empty(r + 1) for r in range(size)]
+    dist.all_gather(lists, torch.full((rank + 1,), float(rank)))
+    for r in range(size):
+        expect_equal(lists[r], torch.full((r + 1,), float(r)), "all_gather of unequal tensors")
+
+
+def single_tensors(rank, size):
+    gathered = torch.empty(size * 6)
+    into = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base
+    into(gathered, torch.full((6,), float(rank)))
+    expect_equal(gathered, torch.arange(float(size)).repeat_interleave(6), "all_gather_into_tensor")
+    scattered = torch.empty(5)
+    scatter = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
+    scatter(scattered, torch.arange(5.0 * size))
+    expect_equal(
+        scattered, size * torch.arange(5.0 * rank, 5.0 * (rank + 1)), "reduce_scatter_tensor"
+    )
+
+
+def strided_tensors(rank, size):
+    data = torch.full((6, 8), float(rank + 1)).t()
+    dist.all_reduce(data)
+    expect(bool((data == size * (size + 1) / 2).all()), "all_reduce of a transposed tensor")
+    columns = torch.zeros(4, 2 * size)
+    dist.all_gather([columns[:, 2 * r] for r in range(size)], torch.full((4,), float(rank + 1)))
+    for r in range(size):
+        expect(bool((columns[:, 2 * r] == r + 1).all()), "all_gather into columns")
+        expect(bool((columns[:, 2 * r + 1] == 0).all()), "all_gather beside columns")
+    leaf = torch.ones(3, requires_grad=True)
+    dist.all_reduce(leaf)
+    expect(bool((leaf == size).all()), "all_reduce of a tensor with gradients")
+
+
+def started_calls(rank, size):
+    data = [torch.full((100 * k,), float(rank + 1)) for k in range(1, 20)]
+    works = [dist.all_reduce(each, async_op=True) for each in data]
+    for work in reversed(works):
+        work.wait()
+    expect(all(bool((each == size * (size + 1) / 2).all()) for each in data), "started all_reduce")
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    while not work.is_completed():
+        time.sleep(0.001)
+    work.wait()
+    future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+    doubled = future.then(lambda f: 2 * f.value()[0])
+    expect_equal(doubled.wait(), torch.full((3,), 2.0 * size), "a future")
+
+
+def threads_wait(rank, size):
+    import threading
+
+    data = [torch.full((1000,), float(rank + 1)) for _ in range(40)]
+    works = [dist.all_reduce(each, async_op=True) for each in data]
+    threads = [threading.Thread(target=work.wait) for work in works]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    expect(all(bool((each == size * (size + 1) / 2).all()) for each in data), "waits of threads")
+
+
+def messages(rank, size):
+    if size < 2:
+        return
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for count in (0, 1, 100000):
+        got = torch.empty(count)
+        send = dist.isend(torch.full((count,), float(rank)), right, tag=count)
+        receive = dist.irecv(got, left, tag=count)
+        receive.wait()
+        send.wait()
+        expect_equal(got, torch.full((count,), float(left)), "a message of %d" % count)
+    # Tags in another order, and blocking sends first.
+    one, two = torch.empty(1), torch.empty(1)
+    dist.send(torch.tensor([1.0]), right, tag=1)
+    dist.send(torch.tensor([2.0]), right, tag=2)
+    dist.recv(two, left, tag=2)
+    dist.recv(one, left, tag=1)
+    expect(one.item() == 1 and two.item() == 2, "messages by tag")
+    if rank == 0:
+        sources = set()
+        for _ in range(size - 1):
+            got = torch.empty(2)
+            source = dist.recv(got)
+            expect(got[0].item() == source, "a message from any rank: %s from %s" % (got, source))
+            sources.add(source)
+        expect(sources == set(range(1, size)), "messages from all ranks")
+    else:
+        dist.send(torch.full((2,), float(rank)), 0)
+    dist.barrier()
+
+
+def sparse_tensors(rank, size):
+    places = torch.tensor([[rank, size]])
+    values = torch.tensor([1.0, rank + 1.0])
+    data = torch.sparse_coo_tensor(places, values, (size + 1,))
+    dist.all_reduce(data)
+    expected = torch.ones(size + 1)
+    expected[size] = size * (size + 1) / 2
+    expect_equal(data.to_dense(), expected, "all_reduce of sparse tensors")
+
+
+def sub_groups(rank, size):
+    if size < 3:
+        return
+    some = dist.new_group([0, size - 1])
+    data = torch.tensor([float(rank)])
+    if rank in (0, size - 1):
+        dist.all_reduce(data, group=some)
+        expect(data.item() == size - 1, "all_reduce of a group")
+    dist.barrier()
+
+
+def objects(rank, size):
+    every = [None] * size
+    dist.all_gather_object(every, {"rank": rank})
+    expect(every == [{"rank": r} for r in range(size)], "all_gather_object")
+
+
+def monitored_barriers(rank, size):
+    expect(blink_torch.make is not None, "blink_torch.make")
+    backend = blink_torch.make(
+        dist.PrefixStore("monitored", dist.distributed_c10d._get_default_store()), rank, size, limit
+    )
+    backend.monitored_barrier(datetime.timedelta(seconds=5))
+    if size > 1 and rank != 1:
+        try:
+            backend.monitored_barrier(datetime.timedelta(milliseconds=300))
+        except RuntimeError as failure:
+            expect("Rank 1 failed" in str(failure) or rank > 0, str(failure))
+        else:
+            expect(False, "no error")
+    dist.barrier()
+
+
+def wrong_arguments(rank, size):
+    def refused(call, text):
+        try:
+            call()
+        except (RuntimeError, ValueError, TypeError) as failure:
+            expect(text in str(failure), "%s lacks '%s'" % (failure, text))
+        else:
+            expect(False, "no error with '%s'" % text)
+
+    refused(lambda: dist.all_reduce(torch.ones(2), op=dist.ReduceOp.BXOR), "have no bit_xor")
+    refused(
+        lambda: dist.all_gather([torch.empty(2)] * size, torch.ones(3)), "elements"
+    )
+    data = torch.ones(3)
+    dist.all_reduce(data)
+    expect(data[0].item() == size, "a call after refused ones")
+
+
+def counts_that_differ(rank, size):
+    if size < 2:
+        return
+    try:
+        dist.all_reduce(torch.ones(10 + rank))
+    except RuntimeError as failure:
+        expect("all_reduce" in str(failure) and "rank" in str(failure), str(failure))
+    else:
+        expect(False, "no error for counts that differ")
+    try:
+        dist.all_reduce(torch.ones(10))
+    except RuntimeError:
+        return
+    expect(False, "no error after a failure")
+
+
+def a_rank_that_dies(rank, size):
+    if size < 2:
+        return
+    dist.all_reduce(torch.ones(10))
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begin = time.time()
+    try:
+        while True:
+            dist.all_reduce(torch.ones(100000))
+    except RuntimeError as failure:
+        expect("died" in str(failure) and "rank %d" % (size - 1) in str(failure), str(failure))
+    expect(time.time() - begin < 5, "a death was found after %f s" % (time.time() - begin))
+
+
+def a_rank_that_stays_away(rank, size):
+    if size < 2:
+        return
+    if rank == 1:
+        time.sleep(2.5)
+        return
+    begin = time.time()
+    work = dist.distributed_c10d._get_default_group()
+    options = dist.AllreduceOptions()
+    options.timeout = datetime.timedelta(milliseconds=500)
+    try:
+        work.allreduce([torch.ones(4)], options).wait()
+    except RuntimeError as failure:
+        expect("rank 1" in str(failure) and "all_reduce" in str(failure), str(failure))
+    else:
+        expect(False, "no error for a rank that stays away")
+    expect(time.time() - begin < 2, "it took %f s" % (time.time() - begin))
+
+
+def survivors_and_new_ranks(rank, size):
+    """A rank dies inside a call; the others go on, and end with a right sum."""
+    backend = dist.distributed_c10d._get_default_group()
+    if size < 2 or not getattr(backend, "supports_reconfigure", False):
+        return
+    store = dist.distributed_c10d._get_default_store()
+    store.set("handle/%d" % rank, backend.get_reconfigure_handle())
+    handles = [store.get("handle/%d" % r).decode() for r in range(size)]
+    dist.barrier()
+    if rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while True:
+            dist.all_reduce(torch.ones(100000))
+    except RuntimeError as failure:
+        expect("died" in str(failure), str(failure))
+    options = torch._C._distributed_c10d.ReconfigureOptions()
+    options.uuid = 1
+    options.handles = handles[1:]
+    options.timeout = datetime.timedelta(seconds=10)
+    backend.reconfigure(options).wait()
+    expect(backend.size() == size - 1 and backend.rank() == rank - 1, "ranks after reconfigure")
+    data = torch.full((1000,), float(rank))
+    backend.allreduce([data]).wait()
+    expect(bool((data == size * (size - 1) / 2).all()), "the sum of those that remain: %s" % data[0])
+
+
+tests = [
+    reductions, truth_values, averages, copies, unequal_blocks, single_tensors, strided_tensors,
+    started_calls, threads_wait, messages, sparse_tensors, sub_groups, objects, monitored_barriers,
+    wrong_arguments, counts_that_differ, a_rank_that_dies, a_rank_that_stays_away,
+    survivors_and_new_ranks,
+]
+
+
+def ends(size):
+    """The tests that end a process, and its rank."""
+    return [(a_rank_that_dies, size - 1), (survivors_and_new_ranks, 0)] if size > 1 else []
+
+
+def run(test, rank, size, path, pipe):
+    try:
+        torch.set_num_threads(1)
+        dist.init_process_group(
+            "blink", init_method="file://" + path, rank=rank, world_size=size, timeout=limit
+        )
+        test(rank, size)
+        pipe.send("")
+    except BaseException:
+        pipe.send(traceback.format_exc())
+
+
+def run_among(test, size):
+    """Runs a test in `size` processes. Returns what went wrong."""
+    folder = tempfile.mkdtemp()
+    context = multiprocessing.get_context("fork")
+    ranks = []
+    for rank in range(size):
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(
+            target=run, args=(test, rank, size, os.path.join(folder, "store"), theirs)
+        )
+        process.start()
+        theirs.close()
+        ranks.append((process, ours))
+    faults = []
+    end = time.time() + 120
+    for rank, (process, pipe) in enumerate(ranks):
+        if not pipe.poll(max(0, end - time.time())):
+            faults.append("rank %d hangs" % rank)
+        else:
+            try:
+                text = pipe.recv()
+            except EOFError:
+                text = "" if (test, rank) in ends(size) else "ended its process"
+            if text:
+                faults.append("rank %d: %s" % (rank, text))
+    for process, _ in ranks:
+        process.join(5)
+        process.kill()
+    return faults
+
+
+def main():
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    failed = 0
+    for test in tests:
+        if wanted not in test.__name__:
+            continue
+        for size in (1, 2, 4):
+            begin = time.time()
+            faults = run_among(test, size)
+            failed += bool(faults)
+            print("%s %s, %d ranks, %.1f s" % ("FAIL" if faults else "ok  ", test.__name__, size,
+                                               time.time() - begin), flush=True)
+            for fault in faults:
+                print(fault, flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
