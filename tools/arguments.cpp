@@ -3,6 +3,7 @@
 
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/readers/read_machine.hpp>
+#include <blink/topology/select_devices.hpp>
 #include <blink/topology/subset.hpp>
 
 #include <algorithm>
@@ -19,30 +20,16 @@
 namespace blink::tools {
 
 std::vector<int> read_ids(std::string const& option, std::string const& text) {
-  constexpr int most = 100000;  // larger ids are typing errors
   std::vector<int> result;
   std::istringstream parts(text);
   auto const fail = [&](std::string const& part) {
     throw input_error(option + ": found '" + part + "', expected ids such as 0,1,4-6");
   };
-  auto const number = [&](std::string_view digits, std::string const& part) {
-    int value = 0;
-    auto const [end, failure] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (failure != std::errc{} || end != digits.data() + digits.size() || value < 0 ||
-        value > most) {
-      fail(part);
-    }
-    return value;
-  };
   if (text.empty() || text.back() == ',') fail(text);
   for (std::string part; std::getline(parts, part, ',');) {
-    auto const dash = part.find('-');
-    int const first = number(std::string_view(part).substr(0, dash), part);
-    int const last =
-        dash == std::string::npos ? first : number(std::string_view(part).substr(dash + 1), part);
-    if (last < first) fail(part);
-    for (int id = first; id <= last; ++id) result.push_back(id);
+    auto const range = detail::read_id_range(part);
+    if (!range) fail(part);
+    for (int id = range->first; id <= range->second; ++id) result.push_back(id);
   }
   return result;
 }
@@ -108,7 +95,9 @@ void add_reading_options(CLI::App& command, machine_choice& choice, std::string 
   command
       .add_option("--ranks,-r", choice.ranks,
                   "ids of the ranks " + about +
-                      ", such as 0,1,4-6; visible: as\nCUDA_VISIBLE_DEVICES or its like says")
+                      ", such as 0,1,4-6,\nUUIDs such as GPU-8932f937, or bus ids such as 06:00.0; "
+                      "visible:\n"
+                      "as CUDA_VISIBLE_DEVICES or its like says")
       ->check([](std::string const& text) {
         return text.empty() ? std::string("no ids, expected some such as 0,1,4-6") : "";
       });
@@ -182,29 +171,10 @@ CLI::Option* add_output_option(CLI::App& command, std::string const& names, std:
 
 namespace {
 
-/// The ids of the GPUs that a variable of the job's environment makes visible.
-std::vector<int> visible_devices(topology const& machine) {
-  for (char const* const name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-                                 "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
-    auto const* const value = std::getenv(name);
-    if (value == nullptr) continue;
-    std::vector<int> result;
-    for (int const device : read_ids(name, value)) {
-      auto const label = "gpu" + std::to_string(device);
-      auto const found = std::find_if(
-          machine.nodes.begin(), machine.nodes.end(),
-          [&](struct node const& n) { return n.kind == node_kind::rank && n.label == label; });
-      if (found == machine.nodes.end()) {
-        throw input_error(std::string(name) + "=" + detail::in_quotes(value) + ": " + label +
-                          " is not in machine " + detail::in_quotes(machine.name));
-      }
-      result.push_back(found->id);
-    }
-    return result;
-  }
-  throw input_error(
-      "--ranks visible: CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and "
-      "ZE_AFFINITY_MASK are not set, expected one of them");
+/// The ids that --ranks names.
+std::vector<int> chosen_ranks(topology const& machine, std::string const& ranks) {
+  if (ranks != "visible") return select_devices(machine, ranks, "--ranks", device_numbers::ids);
+  return visible_devices(machine, [](char const* name) { return std::getenv(name); });
 }
 
 }  // namespace
@@ -213,10 +183,8 @@ allocation part_of(topology whole, machine_choice const& choice) {
   allocation result;
   result.machine = whole;
   result.whole = std::move(whole);
-  if (choice.ranks == "visible") {
-    result.machine = subset(result.machine, visible_devices(result.machine));
-  } else if (!choice.ranks.empty()) {
-    result.machine = subset(result.machine, read_ids("--ranks", choice.ranks));
+  if (!choice.ranks.empty()) {
+    result.machine = subset(result.machine, chosen_ranks(result.machine, choice.ranks));
   }
   auto const& links = choice.links;
   if (links == "auto") {

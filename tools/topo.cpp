@@ -131,15 +131,22 @@ void print_nodes(topology const& machine, std::size_t most) {
   std::size_t width = 5;
   for (auto const& n : machine.nodes) width = std::max(width, n.label.size());
   auto const label_width = static_cast<int>(width);
-  std::printf("\n  %5s  %-5s  %-*s  %4s %10s %10s\n", "id", "what", label_width, "label", "server",
-              "out", "in");
+  bool const has_names = std::any_of(machine.nodes.begin(), machine.nodes.end(), [](auto const& n) {
+    return !n.uuids.empty() || !n.bus_id.empty();
+  });
+  std::printf("\n  %5s  %-5s  %-*s  %4s %10s %10s%s\n", "id", "what", label_width, "label",
+              "server", "out", "in", has_names ? "  device" : "");
   for (std::size_t i = 0; i < std::min(most, machine.nodes.size()); ++i) {
     auto const& n = machine.nodes[i];
-    std::printf("  %5d  %-5s  %-*s  %4s %10s %10s\n", n.id,
+    std::string names;
+    for (auto const& uuid : n.uuids) names += " " + detail::printable(uuid);
+    if (!n.bus_id.empty()) names += " " + detail::printable(n.bus_id);
+    std::printf("  %5d  %-5s  %-*s  %4s %10s %10s%s%s\n", n.id,
                 n.kind == node_kind::rank ? "rank" : "switch", label_width,
                 detail::printable(n.label).c_str(),
                 n.server < 0 ? "-" : std::to_string(n.server).c_str(),
-                number(machine, out[i]).c_str(), number(machine, in[i]).c_str());
+                number(machine, out[i]).c_str(), number(machine, in[i]).c_str(),
+                names.empty() ? "" : " ", names.c_str());
   }
   if (most < machine.nodes.size()) {
     std::printf("  ... %zu more, --full shows them\n", machine.nodes.size() - most);

@@ -307,9 +307,27 @@ printf '0 1e5\n1e5 0\n' > fast.txt
 ok "links that are slower than described" "  0 -> 1: .* GB/s, described 1e+05" "$blink" probe fast.txt --bytes 64K --seconds 0.5
 refused "probe of other ranks" "2 ranks, expected 3, those that are measured" "$blink" probe fast.txt -g 3
 ok "visible devices" "3: 2 5 7" env CUDA_VISIBLE_DEVICES=2,5,7 "$blink" topo dgx1v --ranks visible
-refused "devices of another machine" "CUDA_VISIBLE_DEVICES='8': gpu8 is not in machine" env CUDA_VISIBLE_DEVICES=8 "$blink" topo dgx1v --ranks visible
+refused "devices of another machine" "CUDA_VISIBLE_DEVICES: found '8', where programs end the list: gpu8 is not in machine 'dgx1v', expected one of gpu0, gpu1" env CUDA_VISIBLE_DEVICES=8 "$blink" topo dgx1v --ranks visible
 refused "no visible devices" "are not set" env -u CUDA_VISIBLE_DEVICES "$blink" topo dgx1v --ranks visible
-refused "devices by UUID" "CUDA_VISIBLE_DEVICES: found 'GPU-1'" env CUDA_VISIBLE_DEVICES=GPU-1 "$blink" topo dgx1v --ranks visible
+refused "UUIDs of a machine that states none" "found 'GPU-1', where programs end the list: no rank of machine 'dgx1v' has this UUID, expected numbers" env CUDA_VISIBLE_DEVICES=GPU-1 "$blink" topo dgx1v --ranks visible
+refused "variables that differ" "CUDA_VISIBLE_DEVICES='0' and ROCR_VISIBLE_DEVICES='1' differ" env CUDA_VISIBLE_DEVICES=0 ROCR_VISIBLE_DEVICES=1 "$blink" topo dgx1v --ranks visible
+{
+  cat "$machines/nvidia_smi.txt"
+  printf 'GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-8932f937-0000)\nGPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-8932a000-0000)\n'
+  printf '  MIG 1g.5gb     Device  0: (UUID: MIG-aaaa0000)\n  MIG 1g.5gb     Device  1: (UUID: MIG-bbbb0000)\n'
+} > mig.txt
+ok "devices by UUID" "2: 0 1" env CUDA_VISIBLE_DEVICES=GPU-8932f,MIG-a "$blink" topo mig.txt --ranks visible
+ok "ranks by UUID and number" "2: 0 2" "$blink" topo mig.txt --ranks 0,MIG-bbbb
+ok "UUIDs are shown" "rank  *gpu1:0 .* MIG-aaaa0000$" "$blink" topo mig.txt --full
+ok "MIG devices" "remark  *2 MIG devices share the links of gpu1 to its host" "$blink" topo mig.txt
+ok "a plan for MIG devices" "rate/bound 100.0 %" "$blink" plan mig.txt --ranks MIG-a,MIG-b -c all_gather
+refused "a UUID of several" "found 'GPU-8932': 2 devices of machine 'mig' fit" "$blink" topo mig.txt --ranks GPU-8932
+refused "a GPU that is split" "a GPU that is split, expected one of 1 (MIG-aaaa0000), 2 (MIG-bbbb0000)" "$blink" topo mig.txt --ranks GPU-8932a
+refused "the number of a split GPU" "gpu1 is split in machine 'mig', expected one of gpu1:0, gpu1:1" env CUDA_VISIBLE_DEVICES=0,1 "$blink" topo mig.txt --ranks visible
+ok "JSON keeps UUIDs" '"uuids": \["MIG-aaaa0000"\]' "$blink" topo mig.txt --convert json
+ok "a rank by bus id" "1: 1" "$blink" topo "$machines/nccl.xml" --ranks 82:00.0
+printf 'GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-8932f937)\n' > list.txt
+refused "a list without a table" "does not say where the links go" "$blink" topo list.txt
 awk 'BEGIN { for (i = 0; i < 200000; ++i) printf "["; print "" }' > deep.json
 for call in "check dgx1v deep.json" "plan dgx1v --hints deep.json" "plan dgx1v --repair deep.json" "topo deep.json" \
   "perf -g 2 --tuning deep.json -b 1K -e 1K" "simulate dgx1v --plan deep.json"; do

@@ -242,6 +242,8 @@ TEST(canonical, capacities_kinds_and_parallel_links_matter_and_names_do_not) {
   other.name = "elsewhere";
   other.nodes[0].id = 7;
   other.nodes[1].server = 3;
+  other.nodes[0].uuids = {"GPU-8932f937"};
+  other.nodes[1].bus_id = "0000:06:00.0";
   other.links[0].latency_seconds = 1e-6;
   EXPECT_EQ(canonical(other).key, key);
   other.steps_per_unit = 2;  // the same capacities in half units

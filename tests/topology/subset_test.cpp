@@ -128,13 +128,17 @@ TEST(subset, keeps_the_requested_ranks_and_every_switch_on_a_path) {
 }
 
 TEST(subset, keeps_order_ids_labels_and_links) {
-  auto const machine = test::direct_machine(test::dgx1v_matrix(25));
+  auto machine = test::direct_machine(test::dgx1v_matrix(25));
+  machine.nodes[5].uuids = {"GPU-5", "other"};
+  machine.nodes[5].bus_id = "0000:05:00.0";
   auto const part = subset(machine, {5, 3, 1});
   ASSERT_EQ(part.nodes.size(), 3U);
   EXPECT_EQ(part.nodes[0].id, 1);
   EXPECT_EQ(part.nodes[1].id, 3);
   EXPECT_EQ(part.nodes[2].id, 5);
   EXPECT_EQ(part.nodes[2].label, "gpu5");
+  EXPECT_EQ(part.nodes[2].uuids, machine.nodes[5].uuids);
+  EXPECT_EQ(part.nodes[2].bus_id, "0000:05:00.0");
   std::int64_t sum = 0;
   for (auto const& l : part.links) sum += l.capacity;
   EXPECT_EQ(part.links.size(), 4U);  // 1 - 3 one link, 1 - 5 two

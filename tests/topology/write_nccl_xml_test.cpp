@@ -93,6 +93,20 @@ TEST(write_nccl_xml, a_tree_of_pcie_beside_nvlinks_comes_back) {
   EXPECT_EQ(copy.rank_positions().size(), 8U);
 }
 
+TEST(write_nccl_xml, bus_ids_of_gpus_stay) {
+  auto machine = *make_built_in_machine("dgx1v_pcie");
+  std::vector<std::string> ids;
+  for (int const rank : machine.rank_positions()) {
+    ids.push_back("0001:" + std::to_string(80 + rank) + ":00.0");
+    auto& n = machine.nodes[static_cast<std::size_t>(rank)];
+    n.bus_id = ids.back();
+    n.uuids = {"GPU-" + std::to_string(rank)};  // has no place in the file
+  }
+  auto const back = again(machine);
+  for (std::size_t k = 0; k < ids.size(); ++k) EXPECT_EQ(back.nodes[k].bus_id, ids[k]);
+  EXPECT_EQ(links_of(again(back)), links_of(back));
+}
+
 TEST(write_nccl_xml, partitions_and_functions_come_back) {
   topology machine;
   machine.name = "parts";

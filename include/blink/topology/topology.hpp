@@ -62,6 +62,9 @@ struct node {
   int server = 0;        ///< the number of its server; -1 for none (a network switch)
   bool copies = false;   ///< a switch that forwards what it receives to several nodes (multicast)
   bool reduces = false;  ///< a switch that adds up what it receives (NVLS, SHARP)
+  /// By which drivers and programs know the device, such as "GPU-8932f937-…". Empty: not known.
+  std::vector<std::string> uuids{};
+  std::string bus_id{};  ///< of its PCI device, such as "0000:06:00.0"; empty: not known
 };
 
 /// An edge of a machine, in one direction.

@@ -18,7 +18,7 @@ namespace blink { inline namespace BLINK_ABI {
 ///
 /// A capacity is a decimal if at most 9 decimals are exact, else a fraction as text.
 ///
-/// Pre:    node ids are not negative; texts are UTF-8 (other bytes are replaced).
+/// Pre:    node ids are not negative; texts are UTF-8 (other bytes are replaced); no UUID is empty.
 /// Throws: input_error if `validate(machine)` does.
 [[nodiscard]] std::string write_json(topology const& machine);
 
@@ -70,6 +70,11 @@ inline std::string write_json(topology const& machine) {
     if (is_rank || n.server >= 0) result += ", \"server\": " + std::to_string(n.server);
     if (n.copies) result += ", \"copies\": true";
     if (n.reduces) result += ", \"reduces\": true";
+    for (std::size_t i = 0; i < n.uuids.size(); ++i) {
+      result += (i == 0 ? ", \"uuids\": [" : ", ") + text(n.uuids[i]);
+    }
+    if (!n.uuids.empty()) result += "]";
+    if (!n.bus_id.empty()) result += ", \"bus_id\": " + text(n.bus_id);
     result += "}";
     separator = ",\n";
   }

@@ -29,8 +29,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// `read_nccl_xml` reads it back with the same nodes, links and rates.
 ///
 /// A file states the generations of GPUs, PCIe and processors, from which rates follow. The writer
-/// states the first ones with the machine's rates. Bus ids are those of labels such as
-/// "pci 0000:06:00.0", else numbers in a row.
+/// states the first ones with the machine's rates. Bus ids are those of nodes and of labels such as
+/// "pci 0000:06:00.0", else numbers in a row. UUIDs have no place there.
 ///
 /// Characters of port names that XML reserves become underscores.
 ///

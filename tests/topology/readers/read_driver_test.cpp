@@ -22,16 +22,28 @@
 // Rooms may be compiled as one source.
 namespace blink::read_driver_test { namespace {
 
+/// A MIG device of the imitated driver.
+struct played_part {
+  std::string uuid;
+  unsigned gpu_instance = 0;
+  unsigned compute_instance = 0;
+  int fault = 0;  ///< of the call for its handle: 6 for a number that is free
+};
 /// A GPU of the imitated driver.
 struct played_gpu {
   std::string bus_id;
   std::vector<std::string> links;  ///< bus ids at the far ends; "switch" and a number for a switch
+  std::string uuid{};              ///< empty: the driver hides it
+  int mig_fault = 3;               ///< of the call for the MIG mode: 3 for a GPU without it
+  bool is_split = false;
+  std::vector<played_part> parts{};
 };
 /// The imitated driver. It is a global variable because its functions take no argument of the test.
 struct played_driver {
   std::vector<played_gpu> gpus;
   int sm = 70;
   bool reports_types = true;
+  bool knows_mig = true;
   int fails_at = -1;   ///< the GPU whose calls fail; -1 for none
   int open_count = 0;  ///< NVML initialised and not yet shut down
 };
@@ -42,6 +54,44 @@ played_gpu& gpu_at(void* handle) {
 }
 void write_bus_id(nvml_pci_info* info, std::string const& id) {
   std::snprintf(info->bus_id, sizeof info->bus_id, "%s", id.c_str());
+}
+played_part* part_at(void* handle) {
+  for (auto& gpu : now.gpus) {
+    for (auto& part : gpu.parts) {
+      if (&part == handle) return &part;
+    }
+  }
+  return nullptr;
+}
+int write_uuid(void* handle, char* text, unsigned bytes) {
+  auto const* const part = part_at(handle);
+  auto const& uuid = part != nullptr ? part->uuid : gpu_at(handle).uuid;
+  if (uuid.empty()) return 3;
+  std::snprintf(text, bytes, "%s", uuid.c_str());
+  return 0;
+}
+void add_mig(nvml_calls& result) {
+  result.mig_mode = [](void* handle, unsigned* current, unsigned* later) {
+    *current = *later = gpu_at(handle).is_split ? 1 : 0;
+    return gpu_at(handle).mig_fault;
+  };
+  result.mig_count = [](void* handle, unsigned* most) {
+    *most = static_cast<unsigned>(gpu_at(handle).parts.size());
+    return 0;
+  };
+  result.mig_device = [](void* handle, unsigned index, void** part) {
+    auto& its = gpu_at(handle).parts[index];
+    *part = &its;
+    return its.fault;
+  };
+  result.gpu_instance = [](void* handle, unsigned* id) {
+    *id = part_at(handle)->gpu_instance;
+    return 0;
+  };
+  result.compute_instance = [](void* handle, unsigned* id) {
+    *id = part_at(handle)->compute_instance;
+    return 0;
+  };
 }
 std::string on_eight_digits(std::string const& id) {
   return "0000" + id;
@@ -86,6 +136,8 @@ nvml_calls calls() {
       return 0;
     };
   }
+  result.uuid = write_uuid;
+  if (now.knows_mig) add_mig(result);
   return result;
 }
 
@@ -243,6 +295,85 @@ TEST(read_driver, takes_the_gpus_that_are_asked_for_in_their_order) {
   }
 }
 
+using texts = std::vector<std::string>;
+
+TEST(read_driver, ranks_have_their_uuids_and_bus_ids) {
+  play(machines::dgx1v(), 2);
+  now.gpus[0].uuid = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6";
+  now.gpus[5].uuid = "GPU-55555555-0000-0000-0000-000000000000";
+  played_linux const linux_files(8, 2, 4);
+  auto options = linux_files.options();
+  auto const found = read_driver(calls(), options);
+  EXPECT_EQ(found.nodes[0].uuids, texts{"GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"});
+  EXPECT_TRUE(found.nodes[1].uuids.empty());
+  EXPECT_EQ(found.nodes[5].uuids, texts{"GPU-55555555-0000-0000-0000-000000000000"});
+  for (std::size_t gpu = 0; gpu < 8; ++gpu) {
+    EXPECT_EQ(found.nodes[gpu].bus_id, played_linux::bus_id(gpu, 2));
+  }
+  EXPECT_EQ(found.nodes[8].bus_id, "");
+  options.bus_ids = {now.gpus[5].bus_id, now.gpus[0].bus_id};
+  EXPECT_EQ(read_driver(calls(), options).nodes[0].uuids, texts{now.gpus[5].uuid});
+  auto without = calls();
+  without.uuid = nullptr;
+  EXPECT_TRUE(read_driver(without, options).nodes[0].uuids.empty());
+}
+
+TEST(read_driver, mig_devices_are_ranks_without_nvlink) {
+  play(machines::dgx1v(), 2);
+  auto& split = now.gpus[1];
+  split.uuid = "GPU-1111";
+  split.mig_fault = 0;
+  split.is_split = true;
+  split.parts = {{"MIG-aaaa", 1, 0}, {"", 0, 0, 6}, {"MIG-cccc", 5, 2}, {"MIG-hidden", 6, 0, 4}};
+  now.gpus[2].mig_fault = 0;  // knows MIG, and is not in that mode
+  played_linux const linux_files(8, 2, 4);
+  auto const found = read_driver(calls(), linux_files.options());
+  EXPECT_EQ(now.open_count, 0);
+  ASSERT_EQ(found.rank_positions(), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(found.nodes[0].label, "gpu0");
+  EXPECT_EQ(found.nodes[1].label, "gpu1:0");
+  EXPECT_EQ(found.nodes[1].uuids, (texts{"MIG-aaaa", "MIG-GPU-1111/1/0"}));
+  EXPECT_EQ(found.nodes[2].label, "gpu1:2");
+  EXPECT_EQ(found.nodes[2].uuids, (texts{"MIG-cccc", "MIG-GPU-1111/5/2"}));
+  EXPECT_EQ(found.nodes[2].bus_id, split.bus_id);
+  EXPECT_EQ(found.nodes[3].label, "gpu2");
+  // The other GPUs keep the NVLinks that they have to each other.
+  auto const all = nvlinks_of(machines::dgx1v());
+  auto const left = nvlinks_of(found);
+  std::size_t expected = 0;
+  for (auto const& [ends, capacity] : all) {
+    auto const [a, b] = ends;
+    if (a == 1 || b == 1) continue;
+    ++expected;
+    auto const link = left.find({a > 1 ? a + 1 : a, b > 1 ? b + 1 : b});
+    ASSERT_NE(link, left.end());
+    EXPECT_EQ(link->second, capacity);
+  }
+  EXPECT_EQ(left.size(), expected);
+  // NCCL's XML has the GPU itself, without NVLinks.
+  auto const xml = describe_driver(calls(), linux_files.options());
+  EXPECT_NE(xml.find("rank=\"1\" gdr=\"0\">\n</gpu>"), std::string::npos);
+  EXPECT_EQ(xml.find("target=\"" + split.bus_id + "\""), std::string::npos);
+}
+
+TEST(read_driver, old_drivers_state_mig_devices_by_their_instances_or_not_at_all) {
+  now = {};
+  now.gpus.push_back({played_linux::bus_id(0, 2), {}, "GPU-0000", 0, true, {}});
+  now.gpus.push_back({played_linux::bus_id(1, 2), {}, "GPU-1111"});
+  now.gpus[0].parts = {{"MIG-GPU-0000/7/0", 7, 0}, {"", 8, 0}};
+  played_linux const linux_files(2, 2, 2);
+  auto const found = read_driver(calls(), linux_files.options());
+  EXPECT_EQ(found.nodes[0].uuids, texts{"MIG-GPU-0000/7/0"});
+  EXPECT_EQ(found.nodes[1].uuids, texts{"MIG-GPU-0000/8/0"});
+  EXPECT_EQ(found.nodes[2].uuids, texts{"GPU-1111"});
+  now.gpus[0].parts.clear();
+  auto const without = read_driver(calls(), linux_files.options());
+  EXPECT_EQ(without.rank_positions().size(), 1U);
+  EXPECT_EQ(without.nodes[0].label, "gpu1");
+  now.knows_mig = false;
+  EXPECT_EQ(read_driver(calls(), linux_files.options()).nodes[0].label, "gpu0");
+}
+
 std::string fault_of(driver_options const& options) {
   try {
     (void)read_driver(calls(), options);
@@ -264,6 +395,14 @@ TEST(read_driver, says_what_is_missing) {
   options.bus_ids = {};
   now.fails_at = 3;
   EXPECT_EQ(fault_of(options), "GPU 3, nvmlDeviceGetHandleByIndex: GPU is lost (15)");
+  now.fails_at = -1;
+  now.gpus[2].mig_fault = 15;
+  EXPECT_EQ(fault_of(options), "GPU 2, nvmlDeviceGetMigMode: GPU is lost (15)");
+  now.gpus[2].mig_fault = 0;
+  now.gpus[2].is_split = true;
+  now.gpus[2].parts = {{"MIG-a", 1, 0, 15}};
+  EXPECT_EQ(fault_of(options),
+            "GPU 2, MIG device 0, nvmlDeviceGetMigDeviceHandleByIndex: GPU is lost (15)");
   EXPECT_EQ(now.open_count, 0);
   now.gpus.clear();
   EXPECT_EQ(fault_of(options), "describe_driver: the driver lists no GPU, expected one or more");

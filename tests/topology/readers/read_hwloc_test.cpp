@@ -318,6 +318,40 @@ TEST(read_hwloc, gpus_are_those_that_drivers_name_in_the_order_of_their_numbers)
               "gpu0 - processor0 pcie 11\ngpu1 - processor0 pcie 63/2\n");
 }
 
+TEST(read_hwloc, gpus_have_the_uuids_that_drivers_state) {
+  auto const named = [](std::string const& name, std::string const& key, std::string const& value) {
+    auto const info = "<info name=\"Backend\" value=\"X\"/>\n<info name=\"" + key + "\" value=\"" +
+                      value + "\"/>\n";
+    return object("OSDev", "name=\"" + name + "\" osdev_type=\"1\"", info);
+  };
+  auto const first = [](std::string const& devices) {
+    return read(file(package(host_bridge(devices)))).nodes.front();
+  };
+  auto const at = [&](std::string const& type, std::string const& inside) {
+    return first(card("0b:00.0", type, "16", inside));
+  };
+  std::string const nvidia = "0302 [10de:20b0]", amd = "1200 [1002:74a0]";
+  auto const plain = at(nvidia, named("nvml0", "NVIDIAUUID", "GPU-8932f937"));
+  EXPECT_EQ(plain.uuids, texts{"GPU-8932f937"});
+  EXPECT_EQ(plain.bus_id, "0000:0b:00.0");
+  EXPECT_EQ(at(amd, named("rsmi0", "AMDUUID", "e54792172da5eeb")).uuids,
+            texts{"GPU-0e54792172da5eeb"});
+  EXPECT_EQ(
+      at("0380 [8086:0bd5]", named("ze0", "LevelZeroUUID", "8680d50b2f0000000000000018000000"))
+          .uuids,
+      texts{"8680d50b2f0000000000000018000000"});
+  // Another name of the GPU states it. Of a partition it may be that of another one.
+  auto const other = named("other", "NVIDIAUUID", "GPU-1");
+  EXPECT_EQ(at(nvidia, device("opencl0d0") + device("cuda0") + other).uuids, texts{"GPU-1"});
+  EXPECT_TRUE(at(amd, device("rsmi0") + named("rsmi1", "AMDUUID", "1")).uuids.empty());
+  EXPECT_TRUE(at(nvidia, named("nvml0", "NVIDIAUUID", "")).uuids.empty());
+  EXPECT_TRUE(at(nvidia, named("nvml0", "SerialNumber", "GPU-1")).uuids.empty());
+  auto const two =
+      read(file(package(host_bridge(gpu("01:00.0", "nvml0", "11") + device("nvml1")))));
+  EXPECT_EQ(two.nodes[0].bus_id, "0000:01:00.0");
+  EXPECT_EQ(two.nodes[1].bus_id, "");
+}
+
 TEST(read_hwloc, partitions_of_a_card_share_its_links) {
   auto const partitions = [](int first) {
     auto const name = [&](int i) {

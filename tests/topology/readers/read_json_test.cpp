@@ -27,6 +27,8 @@ void expect_equal(topology const& a, topology const& b) {
     EXPECT_EQ(a.nodes[i].kind, b.nodes[i].kind);
     EXPECT_EQ(a.nodes[i].label, b.nodes[i].label);
     EXPECT_EQ(a.nodes[i].server, b.nodes[i].server);
+    EXPECT_EQ(a.nodes[i].uuids, b.nodes[i].uuids);
+    EXPECT_EQ(a.nodes[i].bus_id, b.nodes[i].bus_id);
   }
   ASSERT_EQ(a.links.size(), b.links.size());
   for (std::size_t i = 0; i < a.links.size(); ++i) {
@@ -81,6 +83,36 @@ TEST(read_json, reads_what_the_documentation_shows) {
   EXPECT_EQ(machine.links[1].head, 2);
   EXPECT_EQ(machine.links[1].capacity, 40);
   EXPECT_EQ(machine.links[1].kind, link_kind::unknown);
+}
+
+TEST(read_json, nodes_have_names_of_their_devices) {
+  auto const with = [](std::string const& names) {
+    return "{\"unit\": \"x\", \"links\": [], \"nodes\": [\n{\"id\": 0, \"kind\": \"gpu\", " +
+           names + "}]}";
+  };
+  auto const machine =
+      read_json(with(R"("uuids": ["MIG-1", "MIG-GPU-2/1/0"], "bus_id": "0000:06:00.0")"));
+  EXPECT_EQ(machine.nodes[0].uuids, (std::vector<std::string>{"MIG-1", "MIG-GPU-2/1/0"}));
+  EXPECT_EQ(machine.nodes[0].bus_id, "0000:06:00.0");
+  EXPECT_NE(write_json(machine).find("\"uuids\": [\"MIG-1\", \"MIG-GPU-2/1/0\"], "
+                                     "\"bus_id\": \"0000:06:00.0\"}"),
+            std::string::npos);
+  EXPECT_TRUE(read_json(with("\"uuids\": []")).nodes[0].uuids.empty());
+  struct row {
+    std::string names, fault;
+  };
+  for (auto const& [names, fault] : std::vector<row>{
+           {"\"uuids\": \"GPU-1\"", "m.json:2: nodes[0].uuids: found 'GPU-1', expected a list"},
+           {"\"uuids\": [\"GPU-1\", 2]", "m.json:2: nodes[0].uuids[1]: found 2, expected a UUID"},
+           {"\"uuids\": [\"\"]", "m.json:2: nodes[0].uuids[0]: found '', expected a UUID"},
+           {"\"bus_id\": 6",
+            "m.json:2: nodes[0].bus_id: found 6, expected a bus id such as 0000:06:00.0"},
+           {"\"bus_id\": \"\"", "m.json:2: nodes[0].bus_id: found ''"},
+           {"\"uuid\": \"GPU-1\"",
+            "m.json:2: nodes[0]: unknown key 'uuid', expected one of id, kind, label, server, box, "
+            "copies, reduces, uuids, bus_id"}}) {
+    EXPECT_EQ(error_of(with(names)).substr(0, fault.size()), fault);
+  }
 }
 
 TEST(read_json, decimals_are_exact) {
@@ -233,6 +265,9 @@ topology random_machine(std::mt19937& random) {
   for (int i = 0; i < count; ++i) {
     auto const kind = i == 0 || below(3) > 0 ? node_kind::rank : node_kind::switch_node;
     machine.nodes.push_back({i * (1 + below(2)) + 1000 * i, kind, messages, below(4) - 1});
+    auto& n = machine.nodes.back();
+    for (int k = below(3); k > 0; --k) n.uuids.push_back("MIG-" + messages + "/1/0");
+    if (below(2) == 0) n.bus_id = "0000:0" + std::to_string(i) + ":00.0";
   }
   for (int i = 0; count > 1 && i < 3 * count; ++i) {
     int const tail = below(count);

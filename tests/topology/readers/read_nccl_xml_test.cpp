@@ -548,6 +548,9 @@ TEST(read_nccl_xml, partitions_of_a_card_share_its_links) {
     EXPECT_EQ(between(machine, 2 + part, second), 5000);
     EXPECT_EQ(between(machine, part, processor), 0);
   }
+  EXPECT_EQ(machine.nodes[0].bus_id, "0000:05:00.0");
+  EXPECT_EQ(machine.nodes[3].bus_id, "0000:06:00.1");
+  EXPECT_EQ(machine.nodes[static_cast<std::size_t>(processor)].bus_id, "");
   ASSERT_EQ(machine.remarks.size(), 2U);
   EXPECT_EQ(machine.remarks[0],
             "gpu0, gpu1 are partitions of one card (0000:05:00), whose links they share");
@@ -564,6 +567,7 @@ TEST(read_nccl_xml, two_gpus_of_one_device_are_partitions_as_well) {
   EXPECT_EQ(between(machine, 1, card), 50);
   EXPECT_EQ(between(machine, 0, card), 5000);
   EXPECT_EQ(between(machine, 2, card), 5000);
+  EXPECT_EQ(machine.nodes[2].bus_id, "0000:01:00.0");
 }
 
 TEST(read_nccl_xml, switches_of_two_hosts_are_two) {

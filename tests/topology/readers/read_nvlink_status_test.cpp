@@ -4,6 +4,7 @@
 #include <blink/topology/readers/detail/peer_access.hpp>
 #include <blink/topology/readers/read_nvlink_status.hpp>
 #include <blink/topology/readers/read_smi_matrix.hpp>
+#include <blink/topology/select_devices.hpp>
 
 #include "support/damaged_text.hpp"
 #include "support/expect_error.hpp"
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -52,6 +54,15 @@ std::string const access =
     " GPU1\tOK\tX\tCNS\t\n"
     " GPU2\tNS\tCNS\tX\t\n";
 
+std::string const mig_list =
+    "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-0aaa)\n"
+    "  MIG 1g.10gb     Device  0: (UUID: MIG-0000)\n"
+    "  MIG 1c.3g.40gb  Device  3: (UUID: MIG-3333)\n"
+    "  MIG 1g.10gb+me  Device 11:\n"
+    "GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-1bbb)\n"
+    "  MIG 7g.80gb Device 0: (UUID: MIG-GPU-1bbb/7/0)\n";
+
+using texts = std::vector<std::string>;
 using pairs = std::set<std::pair<int, int>>;
 
 rational rate_of(topology const& machine, link_kind kind) {
@@ -84,6 +95,61 @@ TEST(nvlink_status, lists_models_and_links) {
   auto const odd =
       detail::read_nvlink_lines("GPU 7: X\r\nLink 0: fast\nLink one: 5 GB/s\nLink 2:\n");
   EXPECT_TRUE(odd.at(7).links.empty());
+}
+
+TEST(nvlink_status, lists_uuids_and_mig_devices) {
+  auto const found = detail::read_nvlink_lines(mig_list + status);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found.at(0).model, "NVIDIA A100-SXM4-80GB");
+  EXPECT_EQ(found.at(0).uuids, (texts{"GPU-0aaa", "GPU-00000000-0000-0000-0000-000000000000"}));
+  EXPECT_EQ(found.at(0).parts,
+            (std::map<int, std::string>{{0, "MIG-0000"}, {3, "MIG-3333"}, {11, ""}}));
+  EXPECT_EQ(found.at(0).links.size(), 2U);
+  EXPECT_EQ(found.at(1).parts, (std::map<int, std::string>{{0, "MIG-GPU-1bbb/7/0"}}));
+  EXPECT_TRUE(found.at(2).uuids.empty());
+  EXPECT_TRUE(found.at(2).parts.empty());
+  EXPECT_TRUE(detail::read_nvlink_lines("MIG 1g.5gb Device 0: (UUID: MIG-0)").empty());
+  auto const odd = detail::read_nvlink_lines(
+      "GPU 0: X (UUID: )\nMIG Device 0: (UUID: a)\nMIG 1g.5gb Device x: (UUID: a)\nMIG 1g.5gb\n"
+      "MIG 1g.5gb Device 99999: (UUID: a)\n");
+  EXPECT_TRUE(odd.at(0).uuids.empty());
+  EXPECT_TRUE(odd.at(0).parts.empty());
+}
+
+TEST(nvlink_status, uuids_beside_the_table_are_those_of_the_ranks) {
+  auto const list =
+      "GPU 0: A (UUID: GPU-0aaa)\r\nGPU 2: A (UUID: GPU-2ccc)\nGPU 7: A (UUID: GPU-7777)\n";
+  for (auto const& text : {table + list, list + table}) {
+    auto const machine = read_smi_matrix(text, "t");
+    EXPECT_EQ(machine.nodes[0].uuids, texts{"GPU-0aaa"});
+    EXPECT_TRUE(machine.nodes[1].uuids.empty());
+    EXPECT_EQ(machine.nodes[2].uuids, texts{"GPU-2ccc"});
+    EXPECT_SAYS(remarks_of(machine), "the table does not name GPU7, which is listed beside it\n");
+  }
+  EXPECT_SAYS(remarks_of(read_smi_matrix(table + mig_list + status, "t")),
+              "GPU0 has several UUIDs (GPU-0aaa and GPU-00000000-0000-0000-0000-000000000000): the "
+              "lists may be of different hosts\n");
+}
+
+TEST(nvlink_status, mig_devices_beside_the_table_are_ranks) {
+  auto const machine = read_smi_matrix(table + mig_list, "t");
+  EXPECT_EQ(blink_test::labels_of(machine),
+            (texts{"gpu0:0", "gpu0:3", "gpu0:11", "gpu1:0", "gpu2", "processor0", "processor1",
+                   "gpu0 to host", "gpu0 from host", "gpu1 to host", "gpu1 from host"}));
+  EXPECT_EQ(machine.rank_positions(), (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(machine.nodes[1].uuids, texts{"MIG-3333"});
+  EXPECT_TRUE(machine.nodes[2].uuids.empty());
+  EXPECT_EQ(machine.nodes[3].uuids, texts{"MIG-GPU-1bbb/7/0"});
+  EXPECT_EQ(machine.nodes[7].uuids, texts{"GPU-0aaa"});
+  EXPECT_TRUE(machine.nodes[8].uuids.empty());
+  EXPECT_EQ(rate_of(machine, link_kind::nvlink), rational(0));
+  EXPECT_SAYS(remarks_of(machine),
+              "3 MIG devices share the links of gpu0 to its host, no NVLink and no direct path to "
+              "other GPUs\n1 MIG device has the links of gpu1 to its host, ");
+  for (auto const* list : {"0:3,gpu-0aaa", "GPU-0aaa"}) {
+    EXPECT_ERROR((void)select_devices(machine, list, "--ranks", device_numbers::labels),
+                 "a GPU that is split, expected one of 0 (MIG-0000), 1 (MIG-3333), 2 (gpu0:11)");
+  }
 }
 
 TEST(gpu_models, are_found_as_whole_words) {
@@ -144,11 +210,13 @@ TEST(nvlink_status, models_beside_the_table_set_rates) {
 TEST(nvlink_status, alone_it_is_no_machine) {
   EXPECT_TRUE(is_nvlink_status(status));
   EXPECT_FALSE(is_nvlink_status(table));
-  EXPECT_FALSE(is_nvlink_status("GPU 0: Tesla V100 (UUID: x)\n"));
+  EXPECT_TRUE(is_nvlink_status("GPU 0: Tesla V100 (UUID: x)\n"));
+  EXPECT_FALSE(is_nvlink_status("GPU 0: Tesla V100\n"));
   EXPECT_FALSE(is_smi_matrix(status));
-  EXPECT_ERROR((void)read_nvlink_status(status, "t.txt"),
-               "t.txt: the output of nvidia-smi nvlink -s, which does not say where the links go, "
-               "expected that of nvidia-smi topo -m beside it");
+  EXPECT_ERROR(
+      (void)read_nvlink_status(status, "t.txt"),
+      "t.txt: the output of nvidia-smi nvlink -s or -L, which does not say where the links go, "
+      "expected that of nvidia-smi topo -m beside it");
 }
 
 TEST(peer_access, pairs_without_ok_are_a_remark) {
@@ -182,9 +250,9 @@ TEST(peer_access, pairs_without_ok_are_a_remark) {
 }
 
 TEST(nvlink_status, damaged_texts_end_in_a_machine_or_an_error) {
-  int const read = blink_test::read_damaged(table + status + access, [](std::string const& text) {
-    validate(read_smi_matrix(text, "t.txt"));
-  });
+  int const read = blink_test::read_damaged(
+      table + mig_list + status + access,
+      [](std::string const& text) { validate(read_smi_matrix(text, "t.txt")); });
   EXPECT_GT(read, 50);
   EXPECT_LT(read, 999);
 }

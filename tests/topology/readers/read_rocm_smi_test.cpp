@@ -70,6 +70,59 @@ std::vector<std::string> links_of(std::string const& text) {
   return pairs_of_links(read_rocm_smi(text, "t"));
 }
 
+std::string const unique_ids =
+    "======= Unique ID =======\n"
+    "GPU[0] \t\t: Unique ID: 592c190172fd5d40\nGPU[1]\t\t: Unique ID: 0xe54792172da5eeb\n"
+    "GPU[2]\t\t: Unique ID: N/A\nGPU[7]\t\t: Unique ID: 0x7\n"
+    "======= PCI Bus ID =======\nGPU[0]\t\t: PCI Bus: 0000:C1:00.0\n"
+    "======= End of ROCm SMI Log =======\n";
+std::string const amd_smi_list =
+    "GPU: 0\n    BDF: 0000:c1:00.0\n    UUID: b5ff74a1-0000-1000-806f-3d3e7b684465\n"
+    "    KFD_ID: 31896\n    NODE_ID: 8\n    PARTITION_ID: 0\n\n"
+    "GPU: 1\n    BDF: 0000:c2:00.0\n    UUID: N/A\n\n"
+    "GPU: 9\n    BDF: 0000:c9:00.0\n    UUID: 00ff74a1-0000-1000-8000-000000000009\n";
+
+TEST(read_rocm_smi, names_of_devices_may_stand_in_the_same_text) {
+  using texts = std::vector<std::string>;
+  for (auto const& text : {two_pairs + unique_ids, unique_ids + two_pairs}) {
+    auto const machine = read_rocm_smi(text, "t");
+    EXPECT_EQ(machine.nodes[0].uuids, texts{"GPU-592c190172fd5d40"});
+    EXPECT_EQ(machine.nodes[1].uuids, texts{"GPU-0e54792172da5eeb"});
+    EXPECT_TRUE(machine.nodes[2].uuids.empty());
+    EXPECT_EQ(machine.nodes[0].bus_id, "0000:c1:00.0");
+    EXPECT_EQ(machine.nodes[1].bus_id, "");
+    EXPECT_EQ(pairs_of_links(machine), links_of(two_pairs));
+  }
+  auto const both = read_rocm_smi(amd_smi_list + two_pairs + unique_ids, "t");
+  EXPECT_EQ(both.nodes[0].uuids, (texts{"b5ff74a1-0000-1000-806f-3d3e7b684465",
+                                        "GPU-b56f3d3e7b684465", "GPU-592c190172fd5d40"}));
+  // The text may end there, and this is no remark.
+  reading_options strict;
+  strict.is_strict = true;
+  EXPECT_NO_THROW((void)read_rocm_smi(two_pairs + "GPU[0] : Unique ID: 0x1\n", "t", strict));
+  auto const machine = read_rocm_smi(amd_smi_list + two_pairs, "t");
+  EXPECT_EQ(machine.nodes[0].uuids,
+            (texts{"b5ff74a1-0000-1000-806f-3d3e7b684465", "GPU-b56f3d3e7b684465"}));
+  EXPECT_EQ(machine.nodes[0].bus_id, "0000:c1:00.0");
+  EXPECT_TRUE(machine.nodes[1].uuids.empty());
+  EXPECT_EQ(machine.nodes[1].bus_id, "0000:c2:00.0");
+  EXPECT_SAYS(remarks_of(machine), "line 13: no table names the GPU 0000:c9:00.0\n");
+}
+
+TEST(read_rocm_smi, tables_of_bus_ids_name_the_devices) {
+  std::string const tables =
+      "LINK TYPE TABLE:\n             0000:c2:00.0 0000:c1:00.0\n0000:c2:00.0 SELF XGMI\n"
+      "0000:c1:00.0 XGMI SELF\n\n";
+  std::string const list =
+      "GPU: 0\n    BDF: 0000:C1:00.0\n    UUID: 01ff74a1-0000-1000-8000-000000000001\n";
+  auto const machine = read_rocm_smi(tables + list, "t");
+  EXPECT_EQ(machine.nodes[0].bus_id, "0000:c2:00.0");
+  EXPECT_TRUE(machine.nodes[0].uuids.empty());
+  EXPECT_EQ(machine.nodes[1].bus_id, "0000:c1:00.0");
+  ASSERT_EQ(machine.nodes[1].uuids.size(), 2U);
+  EXPECT_EQ(machine.nodes[1].uuids[1], "GPU-0100000000000001");
+}
+
 TEST(read_rocm_smi, types_make_one_link_and_pcie_joins_processors) {
   auto const machine = read_rocm_smi(two_pairs, "folder/mi210.txt");
   EXPECT_EQ(machine.name, "mi210");
@@ -404,6 +457,8 @@ TEST(read_rocm_smi, damaged_texts_end_in_a_machine_or_an_error) {
   auto const read = [](std::string const& text) { validate(read_rocm_smi(text, "t.txt")); };
   EXPECT_GT(blink_test::read_damaged(two_pairs, read), 100);
   EXPECT_GT(blink_test::read_damaged(two_pairs_of_bandwidths, read), 100);
+  EXPECT_GT(blink_test::read_damaged(two_pairs_of_bandwidths + unique_ids + amd_smi_list, read),
+            100);
 }
 
 // As the manifest of the corpus describes them, and compared with RCCL's description.

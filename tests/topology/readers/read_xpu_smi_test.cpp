@@ -5,6 +5,7 @@
 #include <blink/topology/readers/read_rocm_smi.hpp>
 #include <blink/topology/readers/read_smi_matrix.hpp>
 #include <blink/topology/readers/read_xpu_smi.hpp>
+#include <blink/topology/select_devices.hpp>
 #include <blink/topology/subset.hpp>
 
 #include "support/damaged_text.hpp"
@@ -43,6 +44,43 @@ std::string table(std::vector<std::string> const& rows, std::string const& affin
     text += "GPU " + std::to_string(i) + "/0  " + rows[i] + "  " + affinity + "\n";
   }
   return text;
+}
+
+// As `xpu-smi discovery` prints it. The second card states no UUID.
+std::string const discovery =
+    "+-----------+---------------------------------------------------------+\n"
+    "| Device ID | Device Information                                      |\n"
+    "+-----------+---------------------------------------------------------+\n"
+    "| 0         | Device Name: Intel(R) Data Center GPU Max 1550          |\n"
+    "|           | Vendor Name: Intel(R) Corporation                       |\n"
+    "|           | UUID: 00000000-0000-0018-0000-002f0bd58086              |\n"
+    "|           | PCI BDF Address: 0000:18:00.0                           |\n"
+    "|           | Function Type: physical                                 |\n"
+    "+-----------+---------------------------------------------------------+\n"
+    "| 1         | Device Name: Intel(R) Data Center GPU Max 1550          |\n"
+    "|           | PCI BDF Address: 0000:2a:0.0                            |\n"
+    "+-----------+---------------------------------------------------------+\n";
+
+TEST(read_xpu_smi, discovery_in_the_same_text_names_the_cards) {
+  using texts = std::vector<std::string>;
+  auto const ids = device_numbers::ids;
+  for (auto const& text : {two_cards + discovery, discovery + two_cards}) {
+    auto const machine = read_xpu_smi(text, "t");
+    EXPECT_EQ(pairs_of_links(machine), pairs_of_links(read_xpu_smi(two_cards, "t")));
+    EXPECT_EQ(machine.nodes[0].bus_id, "0000:18:00.0");
+    EXPECT_EQ(machine.nodes[1].bus_id, "0000:18:00.0");
+    EXPECT_EQ(machine.nodes[3].bus_id, "0000:2a:0.0");
+    EXPECT_TRUE(machine.nodes[0].uuids.empty());
+    EXPECT_EQ(machine.nodes[4].label, "card0");
+    EXPECT_EQ(machine.nodes[4].uuids, texts{"00000000-0000-0018-0000-002f0bd58086"});
+    EXPECT_TRUE(machine.nodes[5].uuids.empty());
+    EXPECT_ERROR((void)select_devices(machine, "00000000-0000-0018", "--ranks", ids),
+                 "a GPU that is split, expected one of 0 (gpu0/0), 1 (gpu0/1)");
+    EXPECT_EQ(select_devices(machine, "1.0", "--ranks", ids), std::vector<int>{2});
+  }
+  auto const single = read_xpu_smi(table({"S XL8", "XL8 S"}) + discovery, "t");
+  EXPECT_EQ(single.nodes[0].uuids, texts{"00000000-0000-0018-0000-002f0bd58086"});
+  EXPECT_TRUE(single.nodes[1].uuids.empty());
 }
 
 TEST(read_xpu_smi, reads_tiles_cards_and_processors) {
@@ -187,9 +225,9 @@ TEST(read_xpu_smi, knows_its_table_from_others) {
 }
 
 TEST(read_xpu_smi, damaged_tables_end_in_a_machine_or_an_error) {
-  EXPECT_GT(blink_test::read_damaged(
-                two_cards, [](std::string const& text) { validate(read_xpu_smi(text, "t.txt")); }),
-            100);
+  auto const read = [](std::string const& text) { validate(read_xpu_smi(text, "t.txt")); };
+  EXPECT_GT(blink_test::read_damaged(two_cards, read), 100);
+  EXPECT_GT(blink_test::read_damaged(two_cards + discovery, read), 100);
 }
 
 }}  // namespace blink::read_xpu_smi_test

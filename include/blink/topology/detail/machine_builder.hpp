@@ -7,6 +7,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/topology/topology.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -26,6 +27,8 @@ class machine_builder {
     machine_.nodes.push_back({id, kind, std::move(label), server});
     return id;
   }
+  /// The node with this id, for names of its device.
+  [[nodiscard]] struct node& at(int id) { return machine_.nodes[static_cast<std::size_t>(id)]; }
   /// rate: in GB/s
   void add_link(int tail, int head, rational const& rate, link_kind kind, double latency = 0) {
     links_.push_back({tail, head, rate, kind, latency});

@@ -95,16 +95,18 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return std::nullopt;
 }
 
-/// The bus ids of devices of one server: those of labels such as "pci 0000:06:00.0" and "card
-/// 0000:05:00", else numbers in a row.
+/// The bus ids of devices of one server: their own, those of labels such as "pci 0000:06:00.0" and
+/// "card 0000:05:00", else numbers in a row.
 [[nodiscard]] inline std::map<int, std::string> bus_ids_of(topology const& machine,
                                                            std::vector<int> const& devices) {
   std::map<int, std::string> result;
   std::set<std::string> taken;
   for (int const device : devices) {
-    std::string_view const label = machine.nodes[static_cast<std::size_t>(device)].label;
-    if (!label.starts_with("pci ") && !label.starts_with("card ")) continue;
-    auto const id = label.substr(label.find(' ') + 1);
+    auto const& n = machine.nodes[static_cast<std::size_t>(device)];
+    std::string_view const label = n.label;
+    bool const is_in_label = label.starts_with("pci ") || label.starts_with("card ");
+    std::string_view id = n.bus_id;
+    if (id.empty() && is_in_label) id = label.substr(label.find(' ') + 1);
     bool const is_bus_id =
         id.size() >= 10 && id.size() <= 20 &&
         id.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;

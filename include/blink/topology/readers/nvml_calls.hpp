@@ -37,6 +37,16 @@ struct nvml_calls {
   ///< nvmlDeviceGetNvLinkRemotePciInfo_v2
   int (*nvlink_remote_type)(void* handle, unsigned link, unsigned* type);
   ///< nvmlDeviceGetNvLinkRemoteDeviceType: 0 GPU, 1 processor, 2 switch; null before NVML 11.6
+  int (*uuid)(void* handle, char* text, unsigned bytes);
+  ///< nvmlDeviceGetUUID, also of MIG devices; null: UUIDs are not asked for
+
+  // MIG devices; null before NVML 11.
+  int (*mig_mode)(void* handle, unsigned* now, unsigned* later);  ///< nvmlDeviceGetMigMode
+  int (*mig_count)(void* handle, unsigned* most);  ///< nvmlDeviceGetMaxMigDeviceCount
+  int (*mig_device)(void* handle, unsigned index, void** device);
+  ///< nvmlDeviceGetMigDeviceHandleByIndex: 6 (not found) for an index that is free
+  int (*gpu_instance)(void* device, unsigned* id);      ///< nvmlDeviceGetGpuInstanceId
+  int (*compute_instance)(void* device, unsigned* id);  ///< nvmlDeviceGetComputeInstanceId
 };
 
 /// Loads NVML, the library of this machine's driver, and keeps it loaded. Programs that do not call
@@ -56,6 +66,12 @@ struct nvml_calls {
   functions.find(result.nvlink_state, "nvmlDeviceGetNvLinkState");
   functions.find(result.nvlink_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
   functions.find(result.nvlink_remote_type, "nvmlDeviceGetNvLinkRemoteDeviceType", false);
+  functions.find(result.uuid, "nvmlDeviceGetUUID");
+  functions.find(result.mig_mode, "nvmlDeviceGetMigMode", false);
+  functions.find(result.mig_count, "nvmlDeviceGetMaxMigDeviceCount", false);
+  functions.find(result.mig_device, "nvmlDeviceGetMigDeviceHandleByIndex", false);
+  functions.find(result.gpu_instance, "nvmlDeviceGetGpuInstanceId", false);
+  functions.find(result.compute_instance, "nvmlDeviceGetComputeInstanceId", false);
   return result;
 }
 

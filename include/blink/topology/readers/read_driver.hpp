@@ -3,6 +3,8 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/topology/readers/detail/driver_gpus.hpp>
+#include <blink/topology/readers/detail/mig_devices.hpp>
 #include <blink/topology/readers/nccl_xml_options.hpp>
 #include <blink/topology/readers/nvml_calls.hpp>
 #include <blink/topology/readers/read_nccl_xml.hpp>
@@ -18,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 // PCI devices and their parents as Linux lists them, written as NCCL's system XML.
@@ -173,105 +176,17 @@ struct driver_options {
 
 namespace detail {
 
-/// Initialises NVML, and shuts it down at the end of its life.
-class nvml_library {
- public:
-  explicit nvml_library(nvml_calls const& calls) : calls_(calls) {
-    expect(calls_.init(), "nvmlInit");
-  }
-  nvml_library(nvml_library const&) = delete;
-  nvml_library& operator=(nvml_library const&) = delete;
-  ~nvml_library() { calls_.shutdown(); }
-
-  void expect(int result, std::string const& what) const {
-    if (result == 0) return;
-    throw resource_error(what + ": " + calls_.error_text(result) + " (" + std::to_string(result) +
-                         ")");
-  }
-
- private:
-  nvml_calls const& calls_;
-};
-
-/// One GPU as the driver knows it.
-struct driver_gpu {
-  std::string bus_id;
-  int index = 0;  ///< NVML's number of the device
-  int capability = 0;
-  struct neighbour {
-    std::string bus_id;
-    std::string_view pci_class;
-    int links = 0;
-  };
-  std::vector<neighbour> neighbours;
-};
-
-inline std::string short_bus_id(char const* text) {
-  std::string all(text);
-  // NVML writes eight digits of the domain, Linux four.
-  if (all.size() == 16 && all.compare(0, 4, "0000") == 0) all.erase(0, 4);
-  std::transform(all.begin(), all.end(), all.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return all;
-}
-
-inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
-  constexpr unsigned most_links = 36;
-  constexpr std::string_view classes[] = {"0x030200", "0x068001", "0x068000"};
-  nvml_library const nvml(calls);
-  unsigned count = 0;
-  nvml.expect(calls.device_count(&count), "nvmlDeviceGetCount");
-  std::vector<driver_gpu> result;
-  for (unsigned index = 0; index < count; ++index) {
-    auto const name = "GPU " + std::to_string(index);
-    void* handle = nullptr;
-    nvml.expect(calls.device(index, &handle), name + ", nvmlDeviceGetHandleByIndex");
-    nvml_pci_info place{};
-    nvml.expect(calls.pci_info(handle, &place), name + ", nvmlDeviceGetPciInfo");
-    int major = 0, minor = 0;
-    nvml.expect(calls.capability(handle, &major, &minor),
-                name + ", nvmlDeviceGetCudaComputeCapability");
-    auto& gpu = result.emplace_back();
-    gpu.bus_id = short_bus_id(place.bus_id);
-    gpu.index = static_cast<int>(index);
-    gpu.capability = 10 * major + minor;
-    for (unsigned link = 0; link < most_links; ++link) {
-      unsigned is_active = 0;
-      if (calls.nvlink_state(handle, link, &is_active) != 0) break;  // no more links
-      if (is_active == 0) continue;
-      nvml_pci_info far{};
-      if (calls.nvlink_remote(handle, link, &far) != 0) continue;
-      unsigned type = 0;
-      bool const is_reported = calls.nvlink_remote_type != nullptr &&
-                               calls.nvlink_remote_type(handle, link, &type) == 0 && type < 3;
-      auto const far_id = short_bus_id(far.bus_id);
-      auto known = std::find_if(gpu.neighbours.begin(), gpu.neighbours.end(),
-                                [&](auto const& each) { return each.bus_id == far_id; });
-      if (known == gpu.neighbours.end()) {
-        known = gpu.neighbours.insert(known, {far_id, is_reported ? classes[type] : "", 0});
-      }
-      ++known->links;
-    }
-  }
-  return result;
-}
-
-}  // namespace detail
-
-/// The GPUs, NVLinks and PCIe routes of this machine as NCCL's system XML. `read_nccl_xml` reads
-/// it, and so do other programs.
+/// The GPUs that the options name, or all.
 ///
-/// A PCIe route has every bridge that Linux lists between a processor's socket and a GPU.
-///
-/// Throws: resource_error if a call of the driver fails, or the driver does not know a GPU of
-///         `options.bus_ids`; input_error if Linux does not know a GPU.
-[[nodiscard]] inline std::string describe_driver(nvml_calls const& calls,
-                                                 driver_options const& options = {}) {
-  auto gpus = detail::gpus_of_driver(calls);
+/// Throws: resource_error as `driver_gpu_reader`, for a GPU that the driver does not list, and for
+///         no GPU.
+[[nodiscard]] inline std::vector<driver_gpu> chosen_gpus(nvml_calls const& calls,
+                                                         driver_options const& options) {
+  auto gpus = driver_gpu_reader(calls).read();
   if (!options.bus_ids.empty()) {
-    std::vector<detail::driver_gpu> chosen;
+    std::vector<driver_gpu> chosen;
     for (auto const& id : options.bus_ids) {
-      auto const wanted = detail::short_bus_id(id.c_str());
+      auto const wanted = short_bus_id(id.c_str());
       auto const found = std::find_if(gpus.begin(), gpus.end(),
                                       [&](auto const& gpu) { return gpu.bus_id == wanted; });
       if (found == gpus.end())
@@ -279,10 +194,18 @@ inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
                              ", expected one of its bus ids");
       chosen.push_back(*found);
     }
-    gpus = chosen;
+    gpus = std::move(chosen);
   }
   if (gpus.empty())
     throw resource_error("describe_driver: the driver lists no GPU, expected one or more");
+  return gpus;
+}
+
+/// NCCL's system XML of GPUs.
+///
+/// Throws: input_error if Linux does not know one.
+[[nodiscard]] inline std::string nccl_xml_of(std::vector<driver_gpu> const& gpus,
+                                             driver_options const& options) {
   std::map<std::string, std::string> inside;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
     auto const& gpu = gpus[rank];
@@ -290,11 +213,13 @@ inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
                        std::to_string(gpu.capability) + "\" rank=\"" + std::to_string(rank) +
                        "\" gdr=\"0\">\n";
     for (auto const& far : gpu.neighbours) {
-      bool const is_here = std::any_of(gpus.begin(), gpus.end(),
-                                       [&](auto const& each) { return each.bus_id == far.bus_id; });
+      auto const there = std::find_if(gpus.begin(), gpus.end(),
+                                      [&](auto const& each) { return each.bus_id == far.bus_id; });
+      bool const is_here = there != gpus.end();
+      if (is_here && there->is_split) continue;
       std::string tclass(far.pci_class);
       if (tclass.empty()) {
-        tclass = is_here ? "0x030200" : detail::class_of_device(options.pci_devices, far.bus_id);
+        tclass = is_here ? "0x030200" : class_of_device(options.pci_devices, far.bus_id);
       }
       text += "  <nvlink target=\"" + far.bus_id + "\" count=\"" + std::to_string(far.links) + "\"";
       if (!tclass.empty()) text += " tclass=\"" + tclass + "\"";
@@ -302,17 +227,42 @@ inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
     }
     inside[gpu.bus_id] = text + "</gpu>\n";
   }
-  return detail::pci_tree(options.pci_devices, options.processors, inside).text();
+  return pci_tree(options.pci_devices, options.processors, inside).text();
 }
 
-/// This machine as its driver describes it: GPUs with NVLinks, switches and PCIe routes.
+}  // namespace detail
+
+/// The GPUs, NVLinks and PCIe routes of this machine as NCCL's system XML. `read_nccl_xml` reads
+/// it, and so do other programs.
+///
+/// A PCIe route has every bridge that Linux lists between a processor's socket and a GPU. A GPU in
+/// MIG mode is one GPU without NVLinks.
+///
+/// Throws: resource_error if a call of the driver fails, or the driver does not know a GPU of
+///         `options.bus_ids`; input_error if Linux does not know a GPU.
+[[nodiscard]] inline std::string describe_driver(nvml_calls const& calls,
+                                                 driver_options const& options = {}) {
+  return detail::nccl_xml_of(detail::chosen_gpus(calls, options), options);
+}
+
+/// This machine as its driver describes it: GPUs with NVLinks, switches and PCIe routes, UUIDs and
+/// bus ids.
+///
+/// The MIG devices of a GPU are ranks in its place (`topology::remarks`). They share its PCIe link
+/// and have no other.
 ///
 /// Throws: the errors of `describe_driver` and of `read_nccl_xml`.
 [[nodiscard]] inline topology read_driver(nvml_calls const& calls,
                                           driver_options const& options = {}) {
-  auto machine = read_nccl_xml(describe_driver(calls, options), "the driver", options.reading);
+  auto const gpus = detail::chosen_gpus(calls, options);
+  auto machine = read_nccl_xml(detail::nccl_xml_of(gpus, options), "the driver", options.reading);
   machine.name = "this machine";
-  return machine;
+  detail::mig_devices split;
+  for (std::size_t rank = 0; rank < gpus.size(); ++rank) {  // node k is rank k
+    machine.nodes[rank].uuids = gpus[rank].uuids;
+    if (gpus[rank].is_split) split[static_cast<int>(rank)] = gpus[rank].parts;
+  }
+  return detail::with_mig_devices(std::move(machine), split);
 }
 
 }}  // namespace blink::BLINK_ABI

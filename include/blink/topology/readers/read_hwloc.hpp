@@ -33,7 +33,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// with ids 0 … N-1 in order of these numbers. GPUs of two makers are in order of bus id. So are
 /// those that only OpenCL names. If a file names none, the PCI devices of class 0302, 0380 and 1200
 /// of NVIDIA, AMD and Intel are the GPUs. Several GPUs on one PCI device are partitions of a card,
-/// a switch that has its links.
+/// a switch that has its links. NVIDIAUUID, AMDUUID and LevelZeroUUID are the UUIDs of GPUs.
 ///
 /// Switches have ids from N on. They are processors, PCIe switches, cards and network adapters, in
 /// the file's order, then the NVSwitches. A processor is a NUMA node with its host bridges, or the

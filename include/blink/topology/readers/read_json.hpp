@@ -34,6 +34,7 @@ namespace blink { inline namespace BLINK_ABI {
 ///   optional.
 /// - `label` and `server` of a node are optional. Without `server` a GPU is in server 0, and a
 ///   switch is in none.
+/// - `uuids` (a list) and `bus_id` of a node name its device. They change no plan.
 /// - A switch may have `"copies": true` (it forwards what it receives to several nodes) and
 ///   `"reduces": true` (it adds up what it receives).
 /// - A capacity is a number of at most 9 decimals, or a fraction as text ("25/3"). Capacities
@@ -142,7 +143,8 @@ class machine_from_json : json_checks {
       auto const& item = list.items[i];
       auto const path = "nodes[" + std::to_string(i) + "]";
       require_kind(item, json_kind::object, path, "an object");
-      known_keys(item, path, {"id", "kind", "label", "server", "box", "copies", "reduces"});
+      known_keys(item, path,
+                 {"id", "kind", "label", "server", "box", "copies", "reduces", "uuids", "bus_id"});
       struct node n;
       auto const& id = required(item, path, "id");
       n.id =
@@ -173,11 +175,25 @@ class machine_from_json : json_checks {
           fail(*value, path + "." + key, "true for a GPU", "a switch");
         }
       }
+      read_device_names(item, path, n);
       if (!position_.emplace(n.id, static_cast<int>(i)).second) {
         fail(id, path + ".id", std::to_string(n.id) + " a second time",
              "an id that no other node has");
       }
       machine_.nodes.push_back(std::move(n));
+    }
+  }
+
+  void read_device_names(json_value const& item, std::string const& path, struct node& n) const {
+    if (auto const* list = item.find("uuids")) {
+      require_kind(*list, json_kind::array, path + ".uuids", "a list");
+      for (std::size_t i = 0; i < list->items.size(); ++i) {
+        n.uuids.push_back(
+            text_of(list->items[i], path + ".uuids[" + std::to_string(i) + "]", "a UUID"));
+      }
+    }
+    if (auto const* id = item.find("bus_id")) {
+      n.bus_id = text_of(*id, path + ".bus_id", "a bus id such as 0000:06:00.0");
     }
   }
 

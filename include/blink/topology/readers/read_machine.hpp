@@ -88,7 +88,7 @@ inline constexpr std::array<machine_format, 12> machine_formats{{
     {"tables of rocm-smi, amd-smi or TransferBench", is_rocm_smi, read_rocm_smi},
     {"the table of xpu-smi topology -m", is_xpu_smi, read_xpu_smi},
     {"the table of nvidia-smi topo -m", is_smi_matrix, read_smi_matrix},
-    {"nvidia-smi nvlink -s beside topo -m", is_nvlink_status, read_nvlink_status},
+    {"nvidia-smi nvlink -s or -L beside topo -m", is_nvlink_status, read_nvlink_status},
     {"a topology of ns-3 or SimAI", is_ns3_topology, read_ns3_topology},
     {"a matrix of rates in GB/s", is_rate_matrix, read_rate_matrix},
 }};

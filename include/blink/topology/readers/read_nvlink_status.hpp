@@ -12,23 +12,25 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// True if the text has a GPU and an NVLink as `nvidia-smi nvlink -s` prints them.
+/// True if the text has a GPU with an NVLink or a UUID, as `nvidia-smi nvlink -s` and
+/// `nvidia-smi -L` print them.
 [[nodiscard]] inline bool is_nvlink_status(std::string_view text) {
   for (auto const& [number, gpu] : detail::read_nvlink_lines(text)) {
-    if (!gpu.links.empty() || gpu.has_none_active) return true;
+    if (!gpu.links.empty() || gpu.has_none_active || !gpu.uuids.empty()) return true;
   }
   return false;
 }
 
-/// Refuses what `nvidia-smi nvlink -s` prints: it does not state where the links go. Beside the
-/// table of `nvidia-smi topo -m` it counts (`read_smi_matrix`).
+/// Refuses what `nvidia-smi nvlink -s` and `nvidia-smi -L` print: it does not state where the links
+/// go. Beside the table of `nvidia-smi topo -m` it counts (`read_smi_matrix`).
 ///
 /// Throws: input_error that names the command to run beside it.
 [[noreturn]] inline topology read_nvlink_status(std::string_view, std::string const& file,
                                                 reading_options const& = {}) {
-  throw input_error(file +
-                    ": the output of nvidia-smi nvlink -s, which does not say where the links go, "
-                    "expected that of nvidia-smi topo -m beside it");
+  throw input_error(
+      file +
+      ": the output of nvidia-smi nvlink -s or -L, which does not say where the links go, "
+      "expected that of nvidia-smi topo -m beside it");
 }
 
 }}  // namespace blink::BLINK_ABI

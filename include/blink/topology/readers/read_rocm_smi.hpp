@@ -51,7 +51,9 @@ class rocm_machine_builder {
     for (std::size_t gpu = 0; gpu < count(); ++gpu) {
       auto const& name = tables_.names[gpu];
       bool const is_numbered = name.starts_with("GPU");
-      machine_.add_gpu("gpu" + (is_numbered ? name.substr(3) : std::to_string(gpu)));
+      int const id = machine_.add_gpu("gpu" + (is_numbered ? name.substr(3) : std::to_string(gpu)));
+      machine_.machine().at(id).uuids = tables_.uuids[gpu];
+      machine_.machine().at(id).bus_id = tables_.bus_ids[gpu];
     }
     for_each_pair([&](std::size_t a, std::size_t b) { compare_rows(a, b); });
     for_each_pair([&](std::size_t a, std::size_t b) { link(a, b); });
@@ -299,6 +301,7 @@ class rocm_machine_builder {
 ///   NUMA node share a processor. Without NUMA nodes those with hops of 2 do, or else with weights
 ///   up to 40, and those that nothing parts.
 /// - Without types hops count, or else weights.
+/// - `rocm-smi --showuniqueid`, `--showbus` and `amd-smi list` in the same text name the GPUs.
 /// - Other rates are those of `options`, or assumed. `topology::remarks` says which.
 ///
 /// file:   the name that errors start with

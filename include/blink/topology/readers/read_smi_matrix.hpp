@@ -46,14 +46,26 @@ class smi_machine_builder {
   [[nodiscard]] topology build() {
     for (auto const& remark : table_.remarks) machine_.remark(remark);
     expect_known_pairs();
+    mig_devices split;
+    auto listed = beside_.gpus();
     for (auto const gpu : gpus_) {
-      machine_.add_gpu("gpu" + device(gpu).name.substr(3));
+      auto const digits = device(gpu).name.substr(3);
+      int const id = machine_.add_gpu("gpu" + digits);
+      constexpr std::size_t most_digits = 4;  // as many as the other commands have
+      int const number = digits.size() <= most_digits ? std::stoi(digits) : -1;
+      listed.erase(number);
+      machine_.machine().at(id).uuids = beside_.uuids_of(number);
+      if (auto parts = beside_.parts_of(number); !parts.empty()) split[id] = std::move(parts);
+    }
+    for (int const number : listed) {
+      machine_.remark("the table does not name GPU" + std::to_string(number) +
+                      ", which is listed beside it");
     }
     remark_lost_nvlinks();
     for (auto const& remark : beside_.remarks()) machine_.remark(remark);
     add_nvlinks();
     add_pcie();
-    return machine_.build(file_);
+    return with_mig_devices(machine_.build(file_), split);
   }
 
  private:
@@ -241,6 +253,9 @@ class smi_machine_builder {
 /// The text may also hold what other commands print:
 /// - The names of the GPUs in `nvidia-smi nvlink -s` or `nvidia-smi -L` set the rates of NVLink and
 ///   PCIe. Of several models the slowest counts. Inactive links are remarks.
+/// - The UUIDs there are those of the ranks.
+/// - The MIG devices in `nvidia-smi -L` are ranks in the place of their GPU. They share its PCIe
+///   link and have no other.
 /// - Pairs without OK in `nvidia-smi topo -p2p` are a remark. They keep their links.
 ///
 /// file:   the name that errors start with

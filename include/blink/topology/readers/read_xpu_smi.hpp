@@ -11,6 +11,7 @@
 #include <blink/topology/readers/detail/table_machine_builder.hpp>
 #include <blink/topology/readers/detail/text_lines.hpp>
 #include <blink/topology/readers/detail/text_remarks.hpp>
+#include <blink/topology/readers/detail/xpu_cards.hpp>
 #include <blink/topology/readers/reading_options.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -81,10 +82,12 @@ class xpu_machine_builder {
  public:
   using level = xpu_path::level;
 
-  xpu_machine_builder(square_table const& table, int last_line, std::string const& file,
-                      text_remarks& remarks, assumed_rates const& rates)
-      : table_(table),
-        last_line_(last_line),
+  /// text: with one table
+  xpu_machine_builder(square_tables const& text, std::string const& file, text_remarks& remarks,
+                      assumed_rates const& rates)
+      : table_(text.tables.front()),
+        cards_(xpu_cards_of(text.others)),
+        last_line_(text.last_line),
         file_(file),
         remarks_(remarks),
         paths_(count(), std::vector<xpu_path>(count())),
@@ -94,7 +97,11 @@ class xpu_machine_builder {
   [[nodiscard]] topology build() {
     for (auto const& row : table_.rows) read_row(row);
     compare_rows();
-    for (auto const& name : table_.names) machine_.add_gpu("gpu" + name.substr(3));
+    for (std::size_t tile = 0; tile < count(); ++tile) {
+      int const id = machine_.add_gpu("gpu" + table_.names[tile].substr(3));
+      auto const known = cards_.find(card_of(tile));
+      if (known != cards_.end()) machine_.machine().at(id).bus_id = known->second.bus_id;
+    }
     add_fabric();
     add_pcie();
     remarks_.move_to(machine_.machine());
@@ -211,8 +218,12 @@ class xpu_machine_builder {
       cards[card_of(tile)].push_back(top[tile]);
     }
     for (auto const& [card, tiles] : cards) {
-      if (tiles.size() < 2) continue;
+      if (tiles.size() < 2) {
+        set_uuid(tiles.front(), card);
+        continue;
+      }
       int const above = machine_.add_switch("card" + card);
+      set_uuid(above, card);
       for (int const tile : tiles) {
         machine_.add_both_ways(tile, above, link_kind::pcie);
         sets.join(tiles.front(), tile);
@@ -227,6 +238,12 @@ class xpu_machine_builder {
     table_machine_builder::join_by_affinity(sets, affinities_);
     join_unknown(sets);
     machine_.add_processors(sets, top);
+  }
+
+  void set_uuid(int id, std::string const& card) {
+    auto const known = cards_.find(card);
+    if (known == cards_.end() || known->second.uuid.empty()) return;
+    machine_.machine().at(id).uuids = {known->second.uuid};
   }
 
   void join_nearer(disjoint_sets& sets, level farthest) const {
@@ -247,6 +264,7 @@ class xpu_machine_builder {
   }
 
   square_table const& table_;
+  xpu_cards cards_;
   int last_line_;
   std::string const& file_;
   text_remarks& remarks_;
@@ -283,6 +301,8 @@ class xpu_machine_builder {
 /// - Each card has one link to a PCIe switch or its processor. PIX, PXB, PHB, NODE and SYS count as
 ///   in `read_smi_matrix`, and equal affinities make one processor.
 /// - Rates are those of `options`, or assumed. `topology::remarks` says which.
+/// - `xpu-smi discovery` in the same text names the cards. A card of several tiles is a switch,
+///   which has the UUID.
 ///
 /// file:   the name that errors start with
 /// Source: codes as in Intel's user guide of XPU-SMI
@@ -301,9 +321,7 @@ class xpu_machine_builder {
                     std::string(found.tables.empty() ? "no" : "a second") +
                         " line with the names of the tiles, expected one with GPU 0/0, GPU 0/1, …");
   }
-  return detail::xpu_machine_builder(found.tables.front(), found.last_line, file, remarks,
-                                     options.rates)
-      .build();
+  return detail::xpu_machine_builder(found, file, remarks, options.rates).build();
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -4,6 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/topology/detail/device_names.hpp>
 #include <blink/topology/readers/detail/hwloc_objects.hpp>
 #include <blink/topology/readers/detail/nccl_devices.hpp>
 #include <blink/topology/readers/detail/xml_element.hpp>
@@ -107,6 +108,16 @@ class hwloc_devices {
     return hwloc_pci_type(objects_.at(card).element.text("pci_type"));
   }
 
+  /// The UUIDs that a driver states for a GPU, as `node::uuids`.
+  [[nodiscard]] std::vector<std::string> uuids_of(hwloc_gpu const& gpu) const {
+    auto result = stated_uuids(gpu.object);
+    if (gpu.card < 0 || is_shared(gpu.card)) return result;
+    for (int at = gpu.card + 1; at < objects_.count() && card_of(at) == gpu.card; ++at) {
+      if (result.empty()) result = stated_uuids(at);  // of another name of the GPU
+    }
+    return result;
+  }
+
   /// The PCI device that holds an OS device; -1 for none.
   [[nodiscard]] int card_of(int at) const {
     while (at >= 0 && objects_.at(at).is == type::os_device) at = objects_.at(at).parent;
@@ -127,6 +138,17 @@ class hwloc_devices {
 
  private:
   using type = hwloc_object::type;
+
+  [[nodiscard]] std::vector<std::string> stated_uuids(int at) const {
+    for (auto const info : objects_.at(at).element.node().children("info")) {
+      std::string_view const name = info.attribute("name").value();
+      std::string_view const value = info.attribute("value").value();
+      if (name == "AMDUUID") return amd_uuids(value);
+      bool const is_uuid = name == "NVIDIAUUID" || name == "LevelZeroUUID";
+      if (is_uuid && !value.empty()) return {std::string(value)};
+    }
+    return {};
+  }
 
   /// GPUs that NVML, RSMI, Level Zero or CUDA have named. CUDA's names count only without NVML's,
   /// because both name the same GPUs.

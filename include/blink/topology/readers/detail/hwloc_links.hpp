@@ -75,6 +75,8 @@ class hwloc_link_builder {
       auto const name = gpu.number.value_or(gpu_count_++);
       auto const id = machine_.add_node(node_kind::rank, "gpu" + std::to_string(name), 0);
       node(devices_.is_shared(gpu.card) ? gpu.object : devices_.owner_of(gpu)) = id;
+      machine_.at(id).uuids = devices_.uuids_of(gpu);
+      if (gpu.card >= 0) machine_.at(id).bus_id = object(gpu.card).element.text("pci_busid");
     }
   }
 

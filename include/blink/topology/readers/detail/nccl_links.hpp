@@ -72,7 +72,12 @@ class nccl_link_builder {
     auto label = what.is == type::gpu
                      ? "gpu" + std::string(what.dev.empty() ? what.element.text("rank") : what.dev)
                      : what.label;
-    position_[static_cast<std::size_t>(at)] = machine_.add_node(kind, std::move(label), what.host);
+    int const id = machine_.add_node(kind, std::move(label), what.host);
+    position_[static_cast<std::size_t>(at)] = id;
+    if (what.is == type::gpu) {
+      xml_element const pci(what.element.from(), what.element.node().parent());
+      machine_.at(id).bus_id = pci.text("busid");
+    }
   }
   /// Collects the links of one GPU. Those of a partition are its card's: each partition lists them
   /// or leaves them to another, so the largest list counts.

@@ -52,12 +52,14 @@ struct rocm_tables {
   int header_line = 0;
   int last_line = 0;
   rocm_property link;
-  rocm_property hops;                          ///< AMD's steps: 1 XGMI, 2 and 3 PCIe
-  rocm_property weight;                        ///< 15 for each XGMI hop, 20 for each part of PCIe
-  rocm_property bandwidth;                     ///< the largest, in MB/s; 0: no link
-  std::vector<std::optional<int>> numa_nodes;  ///< by GPU
-  std::string architecture;                    ///< "gfx942"; empty: not said, or several
-  std::vector<std::string> notes;              ///< for people, not about faults of the text
+  rocm_property hops;                           ///< AMD's steps: 1 XGMI, 2 and 3 PCIe
+  rocm_property weight;                         ///< 15 for each XGMI hop, 20 for each part of PCIe
+  rocm_property bandwidth;                      ///< the largest, in MB/s; 0: no link
+  std::vector<std::optional<int>> numa_nodes;   ///< by GPU
+  std::vector<std::vector<std::string>> uuids;  ///< by GPU, as `node::uuids`
+  std::vector<std::string> bus_ids;             ///< by GPU; empty: not said
+  std::string architecture;                     ///< "gfx942"; empty: not said, or several
+  std::vector<std::string> notes;               ///< for people, not about faults of the text
 };
 
 /// A cell of a table of link types.

@@ -4,7 +4,9 @@
 #include <blink/core/config.hpp>
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
+#include <blink/topology/detail/device_names.hpp>
 #include <blink/topology/readers/detail/rocm_cells.hpp>
+#include <blink/topology/readers/detail/rocm_names.hpp>
 #include <blink/topology/readers/detail/square_table.hpp>
 #include <blink/topology/readers/detail/text_lines.hpp>
 #include <blink/topology/readers/detail/text_remarks.hpp>
@@ -33,6 +35,7 @@ class rocm_table_reader {
     found_.last_line = text_.last_line;
     for (auto const& table : text_.tables) read_table(table);
     found_.numa_nodes.resize(found_.names.size());
+    names_.begin();
     for (auto const& table : text_.tables) read_other_columns(table);
     for (auto const& line : text_.others) read_other(line);
     expect_links();
@@ -183,6 +186,7 @@ class rocm_table_reader {
     for (auto const& row : table.rows) {
       if (row.others.size() > 2 && is_gpu_name(row.others[0]) && is_digits(row.others[1])) {
         set_numa_node(row.at, row.others[2]);
+        found_.bus_ids[row.at] = in_small_letters(row.others[0]);
       }
     }
   }
@@ -196,6 +200,7 @@ class rocm_table_reader {
   void read_other(numbered_line const& line) {
     auto const words = words_of(line.text);
     if (words[0].starts_with("gfx")) return read_architectures(words);
+    if (names_.read(line, words)) return;
     if (has(line.text, "ERROR") || has(line.text, "ot supported on")) {
       remarks_.add(line.number, "the program reports " + in_quotes(line.text));
     }
@@ -204,9 +209,7 @@ class rocm_table_reader {
     bool const is_numa = words.size() == 6 && words[2] == "(Topology)" && words[3] == "Numa";
     has_numa_ = has_numa_ || is_numa;
     if (is_numa && words[4] == "Node:") {
-      auto const gpu = std::find(found_.names.begin(), found_.names.end(), words[0]);
-      if (gpu == found_.names.end()) return;
-      set_numa_node(static_cast<std::size_t>(gpu - found_.names.begin()), words[5]);
+      if (auto const gpu = names_.position_of(words[0])) set_numa_node(*gpu, words[5]);
     } else if (!is_numa && line.number == text_.last_line) {
       remarks_.add(line.number, "the text ends in " + in_quotes(line.text));
     }
@@ -267,6 +270,7 @@ class rocm_table_reader {
   std::string const& file_;
   text_remarks& remarks_;
   rocm_tables found_;
+  rocm_name_reader names_{found_, remarks_};
   bool has_numa_ = false;
   bool has_flags_ = false;
 };

@@ -5,6 +5,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/topology/detail/nccl_rates.hpp>
 #include <blink/topology/readers/detail/gpu_models.hpp>
+#include <blink/topology/readers/detail/mig_devices.hpp>
 #include <blink/topology/readers/detail/nvlink_status.hpp>
 #include <blink/topology/readers/detail/peer_access.hpp>
 #include <blink/topology/readers/detail/table_machine_builder.hpp>
@@ -47,8 +48,39 @@ class smi_neighbours {
     return result;
   }
 
+  /// The numbers of the GPUs that these commands list.
+  [[nodiscard]] std::set<int> gpus() const {
+    std::set<int> result;
+    for (auto const& [number, gpu] : nvlinks_) result.insert(number);
+    return result;
+  }
+
+  /// The UUIDs of a GPU, as `node::uuids`.
+  [[nodiscard]] std::vector<std::string> uuids_of(int gpu) const {
+    auto const found = nvlinks_.find(gpu);
+    return found == nvlinks_.end() ? std::vector<std::string>() : found->second.uuids;
+  }
+
+  /// The MIG devices of a GPU.
+  [[nodiscard]] std::vector<mig_device> parts_of(int gpu) const {
+    std::vector<mig_device> result;
+    auto const found = nvlinks_.find(gpu);
+    if (found == nvlinks_.end()) return result;
+    for (auto const& [number, uuid] : found->second.parts) {
+      mig_device part{number};
+      if (!uuid.empty()) part.uuids.push_back(uuid);
+      result.push_back(std::move(part));
+    }
+    return result;
+  }
+
   [[nodiscard]] std::vector<std::string> remarks() const {
     auto result = inactive_nvlinks(nvlinks_);
+    for (auto const& [number, gpu] : nvlinks_) {
+      if (gpu.uuids.size() < 2) continue;
+      result.push_back("GPU" + std::to_string(number) + " has several UUIDs (" + gpu.uuids[0] +
+                       " and " + gpu.uuids[1] + "): the lists may be of different hosts");
+    }
     constexpr std::size_t most = 6;
     std::size_t count = 0;
     std::string pairs;
