@@ -31,16 +31,18 @@ void run_check(check_options options) {
   }
   if (is_named) options.machine = options.first;
   auto const& file = is_named ? options.second : options.first;
-  if (is_xml_file(file)) {
+  std::string const expected = options.machine.empty()
+                                   ? "an algorithm of MSCCL or an execution plan of MSCCL++, or a "
+                                     "machine before a plan file"
+                                   : "a plan file";
+  auto const text = detail::file_text(file, expected);
+  if (is_program_text(text)) {
     std::optional<topology> on;
     if (!options.machine.empty()) on = read_part(options).machine;
-    return check_program_file(file, on);
+    return check_program_text(text, file, on);
   }
-  if (options.machine.empty()) {
-    throw input_error(file + ": expected an MSCCL algorithm, or a machine before a plan file");
-  }
+  if (options.machine.empty()) throw input_error(file + ": expected " + expected);
   auto const machine = read_part(options).machine;
-  auto const text = detail::file_text(file, "a plan file");
   if (is_groups_text(text)) return check_groups_file(machine, file);
   auto const p = read_plan(text, file);
   auto const report = check_plan(machine, p);
@@ -67,8 +69,10 @@ void add_check_command(CLI::App& app) {
       "Check a plan file against a machine: every contribution arrives exactly once, "
       "no rank waits\n"
       "without end, loads are within capacities, rate and bound are as claimed. Or check an MSCCL\n"
-      "algorithm (XML), step by step; with a machine, show the load on its links.\n"
-      "  blink check MACHINE PLAN    blink check ALGORITHM.xml [--machine MACHINE]\n"
+      "algorithm (XML) or an MSCCL++ execution plan (JSON), of any author, operation by "
+      "operation;\n"
+      "with a machine, show the load on its links. The contents decide, not the file's name.\n"
+      "  blink check MACHINE PLAN    blink check ALGORITHM [--machine MACHINE]\n"
       "Exit status 2 names the first fault.");
   command
       ->add_option("MACHINE", options->first,
@@ -76,7 +80,8 @@ void add_check_command(CLI::App& app) {
       ->required();
   command->add_option(
       "PLAN", options->second,
-      "plan file, as blink plan --out writes it (of groups too), or an MSCCL algorithm");
+      "plan file, as blink plan --out writes it (of groups too), or an algorithm of MSCCL or "
+      "MSCCL++");
   command->add_option("--machine,-m", options->machine, "the machine, for an algorithm alone");
   add_reading_options(*command, *options, "of the machine that take part");
   command->callback([options] { run_check(*options); });

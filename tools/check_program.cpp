@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_program.hpp"
 
+#include <blink/interop/check_mscclpp_program.hpp>
 #include <blink/interop/check_program.hpp>
 #include <blink/interop/graph_load.hpp>
+#include <blink/interop/mscclpp_load.hpp>
 #include <blink/interop/program_load.hpp>
 #include <blink/interop/read_msccl_xml.hpp>
+#include <blink/interop/read_mscclpp_json.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/connectivity.hpp>
 
@@ -14,12 +17,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <string>
 
 namespace blink::tools {
 namespace {
+
+bool is_xml(std::string const& text) {
+  auto const begin = text.find_first_not_of(" \t\r\n");
+  return begin != std::string::npos && text[begin] == '<';
+}
 
 /// of: the links whose bound it is
 void print_bound(topology const& machine, plan_request const& request, rational const& rate,
@@ -61,8 +68,9 @@ void print_rate(topology const& machine, program_load const& load) {
               load.narrowest.second);
 }
 
-void print_load(topology const& machine, step_program const& program,
-                program_report const& report) {
+/// Program: of MSCCL or of MSCCL++
+template <class Program>
+void print_load(topology const& machine, Program const& program, program_report const& report) {
   auto const load = load_of(machine, program);
   print_rate(machine, load);
   if (program.collective) {
@@ -75,6 +83,70 @@ void print_load(topology const& machine, step_program const& program,
     print_bounds(machine, request, load.rate);
   }
   print_links(load);
+}
+
+template <class Program>
+void print_collective(Program const& program, program_report const& report) {
+  auto const name = program.collective                ? std::string(to_text(*program.collective))
+                    : program.collective_name.empty() ? "not named"
+                                                      : detail::printable(program.collective_name);
+  std::printf("collective   %s over %zu ranks%s%s\n", name.c_str(), program.ranks.size(),
+              report.root ? (", root " + std::to_string(*report.root)).c_str() : "",
+              program.collective ? "" : ", whose meaning is not known: only run");
+}
+
+void print_notes(program_report const& report) {
+  for (auto const& note : report.notes) std::printf("note         %s\n", note.c_str());
+}
+
+void check_msccl(std::string const& text, std::string const& file,
+                 std::optional<topology> const& machine) {
+  auto const program = read_msccl_xml(text, file);
+  auto const report = check_program(program);
+  if (!report) throw input_error(file + ": " + *report.fault);
+  std::size_t blocks = 0;
+  std::size_t steps = 0;
+  for (auto const& rank : program.ranks) {
+    blocks = std::max(blocks, rank.blocks.size());
+    for (auto const& block : rank.blocks) steps = std::max(steps, block.steps.size());
+  }
+  std::printf("%s: sound%s\n", file.c_str(),
+              program.runs_in_place && program.runs_out_of_place ? ", in place and out of place"
+              : program.runs_in_place                            ? ", in place"
+                                                                 : ", out of place");
+  print_collective(program, report);
+  std::printf(
+      "program      %d chunks, %d channels, at most %zu blocks a rank, %zu steps a block, %s\n",
+      program.chunk_count, program.channel_count, blocks, steps, program.protocol.c_str());
+  print_notes(report);
+  if (machine) print_load(*machine, program, report);
+}
+
+void check_mscclpp(std::string const& text, std::string const& file,
+                   std::optional<topology> const& machine) {
+  auto const program = read_mscclpp_json(text, file);
+  auto const report = check_mscclpp_program(program);
+  if (!report) throw input_error(file + ": " + *report.fault);
+  int chunks = 0;
+  std::size_t blocks = 0;
+  std::size_t operations = 0;
+  for (auto const& rank : program.ranks) {
+    chunks = std::max({chunks, rank.input_chunks, rank.output_chunks});
+    blocks = std::max(blocks, rank.blocks.size());
+    for (auto const& block : rank.blocks) {
+      std::size_t count = 0;
+      for (auto const& segment : block.segments) {
+        count += segment.operations.size() + (segment.loop_chunks > 0 ? 1 : 0);
+      }
+      operations = std::max(operations, count);
+    }
+  }
+  std::printf("%s: sound%s\n", file.c_str(), program.in_place ? ", in place" : ", out of place");
+  print_collective(program, report);
+  std::printf("program      %d chunks, at most %zu blocks a rank, %zu operations a block, %s\n",
+              chunks, blocks, operations, program.has_packets ? "LL" : "Simple");
+  print_notes(report);
+  if (machine) print_load(*machine, program, report);
 }
 
 /// Shows what NCCL has found, and with a machine its rings beside the optimum.
@@ -111,39 +183,15 @@ void check_graphs(std::string const& text, std::string const& file,
 
 }  // namespace
 
-bool is_xml_file(std::string const& file) {
-  std::ifstream stream(file, std::ios::binary);
-  char first = 0;
-  return static_cast<bool>(stream >> first) && first == '<';
+bool is_program_text(std::string const& text) {
+  return is_xml(text) || is_mscclpp_plan(text);
 }
 
-void check_program_file(std::string const& file, std::optional<topology> const& machine) {
-  auto const text = detail::file_text(file, "an MSCCL algorithm");
+void check_program_text(std::string const& text, std::string const& file,
+                        std::optional<topology> const& machine) {
+  if (!is_xml(text)) return check_mscclpp(text, file, machine);
   if (is_nccl_graph(text)) return check_graphs(text, file, machine);
-  auto const program = read_msccl_xml(text, file);
-  auto const report = check_program(program);
-  if (!report) throw input_error(file + ": " + *report.fault);
-  std::size_t blocks = 0;
-  std::size_t steps = 0;
-  for (auto const& rank : program.ranks) {
-    blocks = std::max(blocks, rank.blocks.size());
-    for (auto const& block : rank.blocks) steps = std::max(steps, block.steps.size());
-  }
-  std::printf("%s: sound%s\n", file.c_str(),
-              program.runs_in_place && program.runs_out_of_place ? ", in place and out of place"
-              : program.runs_in_place                            ? ", in place"
-                                                                 : ", out of place");
-  std::printf("collective   %s over %zu ranks%s%s\n",
-              program.collective ? std::string(to_text(*program.collective)).c_str()
-                                 : program.collective_name.c_str(),
-              program.ranks.size(),
-              report.root ? (", root " + std::to_string(*report.root)).c_str() : "",
-              program.collective ? "" : ", whose meaning is not known: only run");
-  std::printf(
-      "program      %d chunks, %d channels, at most %zu blocks a rank, %zu steps a block, %s\n",
-      program.chunk_count, program.channel_count, blocks, steps, program.protocol.c_str());
-  for (auto const& note : report.notes) std::printf("note         %s\n", note.c_str());
-  if (machine) print_load(*machine, program, report);
+  check_msccl(text, file, machine);
 }
 
 }  // namespace blink::tools

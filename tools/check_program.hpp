@@ -8,12 +8,15 @@
 
 namespace blink::tools {
 
-/// True if the file begins as XML does.
-[[nodiscard]] bool is_xml_file(std::string const& file);
+/// True if a text is XML, or an execution plan of MSCCL++. The name of its file does not matter.
+[[nodiscard]] bool is_program_text(std::string const& text);
 
-/// Checks an algorithm file of MSCCL and prints its properties; with a machine, also the load on
-/// its links.
+/// Checks an algorithm of MSCCL or an execution plan of MSCCL++, and prints its properties; with a
+/// machine, also the load on its links.
+///
+/// Pre:    is_program_text(text).
 /// Throws: input_error that names the first fault.
-void check_program_file(std::string const& file, std::optional<topology> const& machine);
+void check_program_text(std::string const& text, std::string const& file,
+                        std::optional<topology> const& machine);
 
 }  // namespace blink::tools

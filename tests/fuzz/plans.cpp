@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads any bytes as a plan, a plan of groups, hints, tuning tables or an MSCCL algorithm
-// (libFuzzer). The first byte chooses which.
+// Reads any bytes as a plan, a plan of groups, hints, tuning tables, an MSCCL algorithm or an
+// execution plan of MSCCL++ (libFuzzer). The first byte chooses which.
 
 #include <blink/core/error.hpp>
+#include <blink/interop/check_mscclpp_program.hpp>
 #include <blink/interop/check_program.hpp>
 #include <blink/interop/read_msccl_xml.hpp>
+#include <blink/interop/read_mscclpp_json.hpp>
+#include <blink/interop/write_mscclpp_json.hpp>
 #include <blink/planning/constraints/read_hints.hpp>
 #include <blink/planning/plan/groups_file.hpp>
 #include <blink/planning/plan/plan_file.hpp>
@@ -19,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   if (size == 0) return 0;
   std::string_view const text(reinterpret_cast<char const*>(data) + 1, size - 1);
   try {
-    switch (data[0] % 5) {
+    switch (data[0] % 6) {
       case 0: {
         auto const plan = blink::read_plan(text, "input");
         auto const written = blink::write_plan(plan);
@@ -35,8 +38,14 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       case 3:
         (void)blink::read_tuning(text, "input");
         break;
-      default:
+      case 4:
         (void)blink::check_program(blink::read_msccl_xml(text, "input"));
+        break;
+      default: {
+        auto const program = blink::read_mscclpp_json(text, "input");
+        (void)blink::check_mscclpp_program(program);
+        (void)blink::write_mscclpp_json(program);
+      }
     }
   } catch (blink::error const&) {  // the right answer to most bytes
   }

@@ -61,10 +61,19 @@ for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
 done
 for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
   ok "$collective as MSCCL++" "execution plan written" "$blink" plan dgx_a100:2 -c $collective --mscclpp m.json --force
+  ok "$collective as MSCCL++ is sound" "sound, in place" "$blink" check m.json --machine dgx_a100:2
   ok "$collective of RCCL" "written" "$blink" plan dgx_a100:2 -c $collective --msccl a.xml --force --dialect rccl
 done
 ok "all_to_all as MSCCL and MSCCL++" "execution plan written" "$blink" plan dgx1v -c all_to_all --msccl a.xml --force --mscclpp m.json
 ok "all_to_all as MSCCL is sound" "rate/bound 100.0 %" "$blink" check a.xml --machine dgx1v
+ok "all_to_all as MSCCL++ is sound" "bound .* rate/bound" "$blink" check dgx1v m.json
+cp m.json renamed.xml
+cp a.xml renamed.json
+ok "MSCCL++ by its contents" "sound, out of place" "$blink" check renamed.xml
+ok "MSCCL by its contents" "channels" "$blink" check renamed.json
+sed 's/"name": "wait"/"name": "nop"/' m.json >c.json
+refused "broken execution plan" "rank .*, block .*, operation" "$blink" check c.json
+refused "execution plan of other ranks" "8 ranks, the machine" "$blink" check dgx2 m.json
 refused "no such MSCCL" "step programs have no send_to_next" "$blink" plan dgx1v -c send_to_next --msccl a.xml --force
 ok "a loop for each tree" '"pipeline"' cat m.json
 refused "no such MSCCL++" "MSCCL++ has no gather" "$blink" plan dgx2 -c gather --mscclpp m.json --force

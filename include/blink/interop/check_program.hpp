@@ -28,15 +28,6 @@ struct program_check_options {
   return program.protocol == "Simple" ? 2 : 8;
 }
 
-/// The result of `check_program`: the first fault with its place, the notes, and the root.
-struct program_report {
-  std::optional<std::string> fault;  ///< nothing if the program is sound
-  program_place at;                  ///< where the fault is
-  std::vector<std::string> notes;    ///< no faults
-  std::optional<int> root;           ///< rank, for collectives that have one
-  explicit operator bool() const { return !fault.has_value(); }
-};
-
 namespace detail {
 
 /// Runs the program in place or out of place. Returns a note, if there is one.

@@ -9,10 +9,10 @@
 #include <blink/planning/plan/detail/route.hpp>
 #include <blink/topology/topology.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +47,65 @@ struct program_load {
   }
 };
 
+}}  // namespace blink::BLINK_ABI
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Adds up the load of transfers between the ranks of a program, which are the machine's in their
+/// order.
+class load_router {
+ public:
+  /// Throws: input_error if the numbers of ranks differ.
+  load_router(topology const& machine, std::size_t rank_count) : route_(machine), load_(machine) {
+    for (int const position : machine.rank_positions()) {
+      ids_.push_back(machine.nodes[static_cast<std::size_t>(position)].id);
+    }
+    if (ids_.size() == rank_count) return;
+    throw input_error("the program has " + std::to_string(rank_count) + " ranks, the machine '" +
+                      machine.name + "' has " + std::to_string(ids_.size()));
+  }
+
+  /// Adds a transfer: to one rank, or through switches from one to many or from many to one. Each
+  /// link carries it once.
+  ///
+  /// ends:   (from, to) of each part, ranks of the program
+  /// weight: how much the transfer counts where equally good routes are used in turn
+  /// part:   of the buffer
+  /// Throws: planning_error if two ranks have no route.
+  void add(std::vector<std::pair<std::size_t, std::size_t>> const& ends, std::int64_t weight,
+           rational const& part) {
+    std::set<std::pair<int, int>> links;
+    for (auto const& [from, to] : ends) {
+      auto const found = route_.find(ids_[from], ids_[to], true);
+      if (!found) {
+        throw planning_error("no route leads from rank " + std::to_string(ids_[from]) +
+                             " to rank " + std::to_string(ids_[to]));
+      }
+      route_.take(*found, weight);
+      for (std::size_t i = 0; i + 1 < found->path.size(); ++i) {
+        links.insert({found->path[i], found->path[i + 1]});
+      }
+    }
+    for (auto const& link : links) load_.part[link] += part;
+  }
+
+  /// The load of all transfers so far, with its rate.
+  [[nodiscard]] program_load load() const {
+    auto result = load_;
+    result.find_rate();
+    return result;
+  }
+
+ private:
+  router route_;
+  program_load load_;
+  std::vector<int> ids_;  // by rank of the program
+};
+
+}}}  // namespace blink::BLINK_ABI::detail
+
+namespace blink { inline namespace BLINK_ABI {
+
 /// Routes the sends of a sound program over a machine whose ranks are the program's in their order.
 ///
 /// A route has the fewest links, then the largest capacity; equally good routes are used in turn. A
@@ -56,15 +115,7 @@ struct program_load {
 ///
 /// Throws: input_error if the numbers of ranks differ; planning_error if two ranks have no route.
 [[nodiscard]] inline program_load load_of(topology const& machine, step_program const& program) {
-  auto const positions = machine.rank_positions();
-  if (positions.size() != program.ranks.size()) {
-    throw input_error("the program has " + std::to_string(program.ranks.size()) +
-                      " ranks, the machine '" + machine.name + "' has " +
-                      std::to_string(positions.size()));
-  }
-  auto const id = [&](std::size_t rank) {
-    return machine.nodes[static_cast<std::size_t>(positions[rank])].id;
-  };
+  detail::load_router router(machine, program.ranks.size());
   bool const counts_one_rank =
       program.collective && has_blocks(*program.collective) && has_root(*program.collective);
   auto const buffer = static_cast<std::int64_t>(program.chunk_count) *
@@ -78,21 +129,8 @@ struct program_load {
       }
     }
   }
-  program_load result(machine);
-  detail::router route(machine);
-  for (auto const& [ends, chunks] : sent) {
-    auto const found = route.find(id(ends.first), id(ends.second), true);
-    if (!found) {
-      throw planning_error("no route leads from rank " + std::to_string(id(ends.first)) +
-                           " to rank " + std::to_string(id(ends.second)));
-    }
-    route.take(*found, chunks);
-    for (std::size_t i = 0; i + 1 < found->path.size(); ++i) {
-      result.part[{found->path[i], found->path[i + 1]}] += rational(chunks) / buffer;
-    }
-  }
-  result.find_rate();
-  return result;
+  for (auto const& [ends, chunks] : sent) router.add({ends}, chunks, rational(chunks) / buffer);
+  return router.load();
 }
 
 }}  // namespace blink::BLINK_ABI

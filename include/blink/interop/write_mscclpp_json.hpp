@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdint>
-#include <limits>
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,20 +45,29 @@ class mscclpp_rank_writer {
       blocks.push_back(write(block, blocks.size()));
     }
     auto channels = mscclpp_json::array();
-    auto const connect = [&](mscclpp_channel_type type, std::vector<int> const& peers) {
+    auto const connect = [&](type of, std::vector<int> const& peers) {
       if (peers.empty()) return;
-      channels.push_back({{"channel_type", to_text(type)}, {"connected_to", peers}});
+      channels.push_back({{"channel_type", to_text(of)}, {"connected_to", peers}});
     };
-    connect(mscclpp_channel_type::memory, rank.memory_peers);
-    connect(mscclpp_channel_type::port, rank.port_peers);
+    connect(type::memory, rank.memory_peers);
+    connect(type::port, rank.port_peers);
+    for (auto const& group : rank.groups) {
+      channels.push_back({{"channel_type", to_text(type::multimem)},
+                          {"buffer_type", name_of(group.buffer)},
+                          {"rank_groups", {{{"size", group.chunks}, {"ranks", group.ranks}}}}});
+    }
     auto buffers = mscclpp_json::array();
-    for (auto const& [type, place] : remote_.values) {
+    for (auto const& [over, place] : remote_.values) {
       buffers.push_back({{"rank", place.first},
                          {"type", name_of(place.second)},
-                         {"access_channel_types", {to_text(type)}}});
+                         {"access_channel_types", {to_text(over)}}});
     }
     auto semaphores = mscclpp_json::array();
-    for (int s = 0; s < rank.semaphores; ++s) semaphores.push_back({{"init_value", 0}});
+    for (int s = 0; s < rank.semaphores; ++s) {
+      bool const is_zero = rank.semaphore_values.empty();
+      semaphores.push_back(
+          {{"init_value", is_zero ? 0 : rank.semaphore_values[static_cast<std::size_t>(s)]}});
+    }
     return {{"id", id},
             {"input_chunks", rank.input_chunks},
             {"output_chunks", rank.output_chunks},
@@ -70,7 +79,8 @@ class mscclpp_rank_writer {
   }
 
  private:
-  using buffer_key = std::pair<mscclpp_channel_type, std::pair<int, step_buffer>>;
+  using type = mscclpp_channel_type;
+  using buffer_key = std::pair<type, std::pair<int, step_buffer>>;
 
   [[nodiscard]] static std::string_view name_of(step_buffer buffer) {
     constexpr std::string_view names[] = {"i", "o", "s"};
@@ -89,18 +99,20 @@ class mscclpp_rank_writer {
       } else {
         operations.push_back(
             {{"name", "pipeline"},
-             {"iter_context", {{"unit_size", unit_bytes_}, {"num_chunks", segment.loop_chunks}}},
+             {"iter_context",
+              {{"unit_size", segment.unit_bytes > 0 ? segment.unit_bytes : unit_bytes_},
+               {"num_chunks", segment.loop_chunks}}},
              {"ops", std::move(inside)}});
       }
     }
     auto channels = mscclpp_json::array();
-    for (auto const& [type, list] : channels_) {
-      channels.push_back({{"channel_type", to_text(type)}, {"channel_ids", list.values}});
+    for (auto const& [over, list] : channels_) {
+      channels.push_back({{"channel_type", to_text(over)}, {"channel_ids", list.values}});
     }
     auto buffers = mscclpp_json::array();
-    for (auto const& [type, list] : buffers_) {
+    for (auto const& [over, list] : buffers_) {
       buffers.push_back(
-          {{"access_channel_type", to_text(type)}, {"remote_buffer_ids", list.values}});
+          {{"access_channel_type", to_text(over)}, {"remote_buffer_ids", list.values}});
     }
     return {{"id", id},
             {"ops", std::move(operations)},
@@ -108,22 +120,36 @@ class mscclpp_rank_writer {
             {"remote_buffer_refs", std::move(buffers)}};
   }
 
+  /// The path of an operation; nothing if it stays inside the rank.
+  [[nodiscard]] static std::optional<type> type_of(mscclpp_operation const& op) {
+    if (!op.channels.empty()) return op.channels.front().type;
+    for (auto const* list : {&op.sources, &op.destinations}) {
+      for (auto const& place : *list) {
+        if (place.group >= 0) return type::multimem;
+        if (place.rank >= 0) return type::memory;
+      }
+    }
+    return std::nullopt;
+  }
+
   [[nodiscard]] mscclpp_json write(mscclpp_operation const& op) {
     mscclpp_json result{{"name", to_text(op.kind)}};
-    auto const type = op.channels.empty() ? mscclpp_channel_type::memory : op.channels.front().type;
+    auto const over = type_of(op);
     auto const places = [&](char const* key, std::vector<mscclpp_place> const& list) {
       if (list.empty()) return;
       auto& to = result[key] = mscclpp_json::array();
       for (auto const& place : list) {
         mscclpp_json one;
-        if (place.rank < 0) {
+        if (place.group >= 0) {
+          one["switch_channel_id"] = channels_[type::multimem].of(place.group);
+        } else if (place.rank < 0) {
           one["type"] = name_of(place.buffer);
         } else {
-          int const known = remote_.of({type, {place.rank, place.buffer}});
-          one["buffer_id"] = buffers_[type].of(known);
+          int const known = remote_.of({*over, {place.rank, place.buffer}});
+          one["buffer_id"] = buffers_[*over].of(known);
         }
         one["index"] = place.chunk;
-        one["size"] = op.count;
+        one["size"] = op.counts.empty() ? op.count : op.counts[to.size()];
         to.push_back(std::move(one));
       }
     };
@@ -131,23 +157,29 @@ class mscclpp_rank_writer {
     places("dst_buff", op.destinations);
     if (!op.channels.empty()) {
       auto& ids = result["channel_ids"] = mscclpp_json::array();
-      for (auto const& c : op.channels) ids.push_back(channels_[type].of(c.id));
-      result["channel_type"] = to_text(type);
+      for (auto const& c : op.channels) ids.push_back(channels_[*over].of(c.id));
     }
+    if (over) result["channel_type"] = to_text(*over);
     if (!op.semaphores.empty()) result["semaphore_ids"] = op.semaphores;
-    if (op.kind == mscclpp_kind::reduce) result["reduce_op"] = "sum";
+    if (op.barrier >= 0) {
+      result["barrier_id"] = op.barrier;
+      result["num_threadblocks"] = op.barrier_blocks;
+    }
+    if (op.slices > 1) result["tbg_info"] = {{"tb_id", op.slice}, {"tbg_size", op.slices}};
+    if (adds_up(op.kind)) result["reduce_op"] = "sum";
     return result;
   }
 
   position_list<buffer_key> remote_;
-  std::map<mscclpp_channel_type, position_list<int>> channels_;  // of the block
-  std::map<mscclpp_channel_type, position_list<int>> buffers_;   // the same
+  std::map<type, position_list<int>> channels_;  // of the block
+  std::map<type, position_list<int>> buffers_;   // the same
   int unit_bytes_;
 };
 
 /// The name of a collective in MSCCL++'s files: blink's name without "_".
-[[nodiscard]] inline std::string mscclpp_name(collective kind) {
-  std::string name(to_text(kind));
+[[nodiscard]] inline std::string mscclpp_name(mscclpp_program const& program) {
+  if (!program.collective) return program.collective_name;
+  std::string name(to_text(*program.collective));
   std::erase(name, '_');
   return name;
 }
@@ -162,18 +194,17 @@ namespace blink { inline namespace BLINK_ABI {
   for (auto const& rank : program.ranks) {
     ranks.push_back(detail::mscclpp_rank_writer(program.unit_bytes).write(rank, ranks.size()));
   }
-  nlohmann::ordered_json const result{
-      {"name", program.name},
-      {"collective", detail::mscclpp_name(program.collective)},
-      {"protocol", "Simple"},
-      {"inplace", program.in_place},
-      {"reuse_resources", false},
-      {"gpus", std::move(ranks)},
-      {"num_threads_per_block", 1024},
-      {"use_double_scratch_buffer", false},
-      {"buffer_alignment", 16},
-      {"min_message_size", 0},
-      {"max_message_size", std::numeric_limits<std::uint64_t>::max()}};
+  nlohmann::ordered_json const result{{"name", program.name},
+                                      {"collective", detail::mscclpp_name(program)},
+                                      {"protocol", program.has_packets ? "LL" : "Simple"},
+                                      {"inplace", program.in_place},
+                                      {"reuse_resources", program.shares_scratch},
+                                      {"gpus", std::move(ranks)},
+                                      {"num_threads_per_block", program.threads},
+                                      {"use_double_scratch_buffer", program.doubles_scratch},
+                                      {"buffer_alignment", program.alignment},
+                                      {"min_message_size", program.least_bytes},
+                                      {"max_message_size", program.most_bytes}};
   return result.dump(1) + "\n";
 }
 

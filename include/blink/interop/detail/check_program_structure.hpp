@@ -20,6 +20,20 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// The only rank that does not move.
+///
+/// moves:    by rank: whether it sends (reduce, gather) or receives (broadcast, scatter)
+/// collects: the former
+/// Throws:   program_fault if there is not exactly one.
+[[nodiscard]] inline int still_rank(std::vector<bool> const& moves, bool collects) {
+  auto const count = std::count(moves.begin(), moves.end(), false);
+  if (count != 1) {
+    throw program_fault({}, std::to_string(count) + " ranks " + (collects ? "send" : "receive") +
+                                " nothing, expected one, the root: the file does not name it");
+  }
+  return static_cast<int>(std::find(moves.begin(), moves.end(), false) - moves.begin());
+}
+
 /// The rank that sends nothing (reduce, gather) or receives nothing (broadcast, scatter).
 /// Pre:    the collective is known.
 /// Throws: program_fault if there is not exactly one, or the program names a root that is no rank.
@@ -31,22 +45,16 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
                                 std::to_string(count) + " ranks");
   }
   bool const collects = is_to_root(*program.collective);
-  std::vector<int> candidates;
-  for (int rank = 0; rank < count; ++rank) {
-    auto const& blocks = program.ranks[static_cast<std::size_t>(rank)].blocks;
-    bool const moves = std::any_of(blocks.begin(), blocks.end(), [&](program_block const& block) {
-      return std::any_of(block.steps.begin(), block.steps.end(), [&](program_step const& step) {
-        return collects ? sends(step.kind) : receives(step.kind);
-      });
-    });
-    if (!moves) candidates.push_back(rank);
+  std::vector<bool> moves;
+  for (auto const& rank : program.ranks) {
+    moves.push_back(
+        std::any_of(rank.blocks.begin(), rank.blocks.end(), [&](program_block const& block) {
+          return std::any_of(block.steps.begin(), block.steps.end(), [&](program_step const& step) {
+            return collects ? sends(step.kind) : receives(step.kind);
+          });
+        }));
   }
-  if (candidates.size() != 1) {
-    throw program_fault({}, std::to_string(candidates.size()) + " ranks " +
-                                (collects ? "send" : "receive") +
-                                " nothing, expected one, the root: the file does not name it");
-  }
-  return candidates.front();
+  return still_rank(moves, collects);
 }
 
 class program_structure {

@@ -15,20 +15,6 @@
 
 // Assigns a rank's jobs to thread blocks and writes their operations.
 
-namespace blink { inline namespace BLINK_ABI {
-
-/// The limits of MSCCL++'s executor.
-struct mscclpp_limits {
-  int blocks = 108;            ///< of a rank: one for each multiprocessor of an A100
-  int operations = 64;         ///< of a block, a loop counting as one more
-  int loop_operations = 16;    ///< of a loop
-  int channels = 16;           ///< of a block
-  int operation_channels = 8;  ///< of an operation; also places it reads or writes
-  int semaphores = 16;         ///< of a rank
-};
-
-}}  // namespace blink::BLINK_ABI
-
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 [[nodiscard]] inline int operation_count(mscclpp_block const& block) {

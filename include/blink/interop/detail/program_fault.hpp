@@ -5,21 +5,25 @@
 #include <blink/core/error.hpp>
 #include <blink/interop/step_program.hpp>
 
-#include <cstddef>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A place in a step program; -1 where it does not apply.
+/// A place in a step program or in an execution plan; -1 where it does not apply.
 struct program_place {
   int rank = -1;
   int block = -1;
   int step = -1;
-  int chunk = -1;  ///< of the buffer that the fault is about
+  int chunk = -1;      ///< of the buffer that the fault is about
+  int operation = -1;  ///< of an execution plan's block, as a step of a step program's
+  int inner = -1;      ///< of the operation if that is a loop
   friend bool operator==(program_place const&, program_place const&) = default;
 };
 
-/// "rank 3, block 2, step 5, chunk 7"; empty for the program as a whole.
+/// "rank 3, block 2, step 5, chunk 7" or "rank 3, block 2, operation 5.1, chunk 7"; empty for the
+/// program as a whole.
 [[nodiscard]] inline std::string in_words(program_place const& at) {
   std::string result;
   auto const add = [&](char const* what, int number) {
@@ -29,15 +33,26 @@ struct program_place {
   add("rank ", at.rank);
   add("block ", at.block);
   add("step ", at.step);
+  add("operation ", at.operation);
+  if (at.inner >= 0) result += "." + std::to_string(at.inner);
   add("chunk ", at.chunk);
   return result;
 }
+
+/// The result of a checker: the first fault with its place, the notes, and the root.
+struct program_report {
+  std::optional<std::string> fault;  ///< nothing if the program is sound
+  program_place at;                  ///< where the fault is
+  std::vector<std::string> notes;    ///< no faults
+  std::optional<int> root;           ///< rank, for collectives that have one
+  explicit operator bool() const { return !fault.has_value(); }
+};
 
 }}  // namespace blink::BLINK_ABI
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A fault that a checker of step programs found, and where.
+/// A fault that a checker of programs found, and where.
 struct program_fault : error {
   program_place at;
   bool is_stuck = false;  ///< a block waits without end

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 struct chunk_origin {
   int rank = 0;
   int chunk = 0;  ///< of the input buffer
+  int part = 0;   ///< of the chunk, where a checker cuts chunks
+  int call = 0;   ///< of the program, where a checker runs it several times
   friend auto operator<=>(chunk_origin const&, chunk_origin const&) = default;
 };
 
@@ -30,6 +34,63 @@ using chunk_value = std::shared_ptr<std::vector<chunk_origin> const>;
 
 [[nodiscard]] inline chunk_value value_of(std::vector<chunk_origin> origins) {
   return std::make_shared<std::vector<chunk_origin> const>(std::move(origins));
+}
+
+/// The sum of two sums, or the reason that they may not be added.
+struct chunk_sum {
+  chunk_value value;
+  std::string fault;  ///< "adds …"; empty: none
+};
+
+/// Adds two sums. A rank's contribution counts once.
+///
+/// keeps_chunks: whether only equal chunks may be added, as in every collective
+/// Time:         O(length of the sums).
+[[nodiscard]] inline chunk_sum add(chunk_value const& one, chunk_value const& other,
+                                   bool keeps_chunks) {
+  std::vector<chunk_origin> sum;
+  std::merge(one->begin(), one->end(), other->begin(), other->end(), std::back_inserter(sum));
+  auto const twice = std::adjacent_find(sum.begin(), sum.end());
+  if (twice != sum.end()) {
+    return {{},
+            "adds the contribution of rank " + std::to_string(twice->rank) + " to chunk " +
+                std::to_string(twice->chunk) + " a second time"};
+  }
+  auto const mixed =
+      std::adjacent_find(sum.begin(), sum.end(), [](chunk_origin const& a, chunk_origin const& b) {
+        return a.chunk != b.chunk || a.part != b.part || a.call != b.call;
+      });
+  if (keeps_chunks && mixed != sum.end()) {
+    auto const& next = *std::next(mixed);
+    auto const what = mixed->call != next.call     ? "data of another call, chunk "
+                      : mixed->chunk == next.chunk ? "another part of chunk "
+                                                   : "another chunk, ";
+    return {{},
+            "adds chunk " + std::to_string(mixed->chunk) + " of rank " +
+                std::to_string(mixed->rank) + " to " + what + std::to_string(next.chunk) +
+                " of rank " + std::to_string(next.rank)};
+  }
+  return {value_of(std::move(sum)), {}};
+}
+
+/// The first difference between the contents of an output chunk and the collective's, in words.
+[[nodiscard]] inline std::string difference(chunk_value const& found,
+                                            std::vector<chunk_origin> const& wanted) {
+  if (!found) return "nothing is written to the output";
+  auto const name = [](chunk_origin const& origin) {
+    return "chunk " + std::to_string(origin.chunk) + " of rank " + std::to_string(origin.rank);
+  };
+  for (auto const& origin : wanted) {
+    if (!std::binary_search(found->begin(), found->end(), origin)) {
+      return "the output misses " + name(origin);
+    }
+  }
+  for (auto const& origin : *found) {
+    if (!std::binary_search(wanted.begin(), wanted.end(), origin)) {
+      return "the output holds " + name(origin) + ", expected only what the collective puts there";
+    }
+  }
+  return "the output is wrong";
 }
 
 /// A step's access to a chunk, while the block handles its `position`-th chunk.
@@ -46,6 +107,24 @@ struct chunk_cell {
   std::vector<chunk_access> read;  ///< after that write; the last read of each block
 };
 
+/// The positions of the first chunks of a rank's input and output in its memory.
+struct buffer_starts {
+  int input = 0;
+  int output = 0;
+};
+
+/// Places the buffers one after the other; in place, the small one as the rank's part of the large
+/// one.
+[[nodiscard]] inline buffer_starts starts_of(std::optional<collective> kind, chunk_counts counts,
+                                             int rank, int root, bool in_place) {
+  if (!in_place || !kind) return {0, counts.input};
+  if (has_blocks(*kind) && has_root(*kind) && rank != root) return {0, counts.input};  // one buffer
+  bool const cuts_input = has_input_blocks(*kind);
+  bool const cuts_output = has_output_blocks(*kind);
+  return {cuts_output && !cuts_input ? rank * counts.input : 0,
+          cuts_input && !cuts_output ? rank * counts.output : 0};
+}
+
 /// One rank's buffers. In place, input and output share cells.
 class rank_memory {
  public:
@@ -55,9 +134,8 @@ class rank_memory {
     counts_ = program.collective
                   ? chunks_of(*program.collective, program.chunk_count, ranks, rank == root)
                   : chunk_counts{here.input_chunks, here.output_chunks};
-    output_start_ = counts_.input;
-    if (in_place && program.collective) overlap(*program.collective, rank, root);
-    scratch_start_ = std::max(input_start_ + counts_.input, output_start_ + counts_.output);
+    starts_ = starts_of(program.collective, counts_, rank, root, in_place);
+    scratch_start_ = std::max(starts_.input + counts_.input, starts_.output + counts_.output);
     cells_.resize(static_cast<std::size_t>(scratch_start_) +
                   static_cast<std::size_t>(here.scratch_chunks));
     for (int c = 0; c < counts_.input; ++c) {
@@ -68,25 +146,15 @@ class rank_memory {
   [[nodiscard]] chunk_counts counts() const { return counts_; }
   [[nodiscard]] chunk_cell& cell(chunk_place const& place) { return cells_[index(place)]; }
   [[nodiscard]] std::size_t index(chunk_place const& place) const {
-    int const start = place.buffer == step_buffer::input    ? input_start_
-                      : place.buffer == step_buffer::output ? output_start_
+    int const start = place.buffer == step_buffer::input    ? starts_.input
+                      : place.buffer == step_buffer::output ? starts_.output
                                                             : scratch_start_;
     return static_cast<std::size_t>(start + place.chunk);
   }
 
  private:
-  /// Makes the small buffer the rank's part of the large one.
-  void overlap(collective kind, int rank, int root) {
-    if (has_blocks(kind) && has_root(kind) && rank != root) return;  // this rank has one buffer
-    bool const cuts_input = has_input_blocks(kind);
-    bool const cuts_output = has_output_blocks(kind);
-    output_start_ = cuts_input && !cuts_output ? rank * counts_.output : 0;
-    input_start_ = cuts_output && !cuts_input ? rank * counts_.input : 0;
-  }
-
   chunk_counts counts_;
-  int input_start_ = 0;
-  int output_start_ = 0;
+  buffer_starts starts_;
   int scratch_start_ = 0;
   std::vector<chunk_cell> cells_;
 };

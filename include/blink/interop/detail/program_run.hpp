@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -180,45 +179,9 @@ class program_run {
       throw program_fault(here(b, place),
                           "adds chunks up in " + std::string(to_text(*program_->collective)));
     }
-    std::vector<chunk_origin> result;
-    std::merge(one->begin(), one->end(), other->begin(), other->end(), std::back_inserter(result));
-    auto const twice = std::adjacent_find(result.begin(), result.end());
-    if (twice != result.end()) {
-      throw program_fault(here(b, place), "adds the contribution of rank " +
-                                              std::to_string(twice->rank) + " to chunk " +
-                                              std::to_string(twice->chunk) + " a second time");
-    }
-    auto const mixed = std::adjacent_find(
-        result.begin(), result.end(),
-        [](chunk_origin const& a, chunk_origin const& c) { return a.chunk != c.chunk; });
-    if (program_->collective && mixed != result.end()) {
-      throw program_fault(here(b, place), "adds chunk " + std::to_string(mixed->chunk) +
-                                              " of rank " + std::to_string(mixed->rank) +
-                                              " to another chunk, " +
-                                              std::to_string(std::next(mixed)->chunk) +
-                                              " of rank " + std::to_string(std::next(mixed)->rank));
-    }
-    return value_of(std::move(result));
-  }
-
-  [[nodiscard]] static std::string difference(chunk_value const& found,
-                                              std::vector<chunk_origin> const& wanted) {
-    if (!found) return "nothing is written to the output";
-    auto const name = [](chunk_origin const& origin) {
-      return "chunk " + std::to_string(origin.chunk) + " of rank " + std::to_string(origin.rank);
-    };
-    for (auto const& origin : wanted) {
-      if (!std::binary_search(found->begin(), found->end(), origin)) {
-        return "the output misses " + name(origin);
-      }
-    }
-    for (auto const& origin : *found) {
-      if (!std::binary_search(wanted.begin(), wanted.end(), origin)) {
-        return "the output holds " + name(origin) +
-               ", expected only what the collective puts there";
-      }
-    }
-    return "the output is wrong";
+    auto const result = add(one, other, program_->collective.has_value());
+    if (!result.fault.empty()) throw program_fault(here(b, place), result.fault);
+    return result.value;
   }
 
   step_program const* program_;
