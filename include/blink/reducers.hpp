@@ -7,6 +7,7 @@
 
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/reducers/array_reducers.hpp>
 #include <blink/reducers/bitwise.hpp>
 #include <blink/reducers/compensated_sum.hpp>
 #include <blink/reducers/located.hpp>
@@ -14,6 +15,7 @@
 #include <blink/reducers/logical.hpp>
 #include <blink/reducers/moments.hpp>
 #include <blink/reducers/nan.hpp>
+#include <blink/reducers/operation_of.hpp>
 #include <blink/reducers/quantised_blocks.hpp>
 #include <blink/reducers/reproducible_sum.hpp>
 #include <blink/reducers/small_float.hpp>

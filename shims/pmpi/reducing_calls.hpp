@@ -20,19 +20,20 @@
 
 namespace blink_pmpi {
 
-/// Reduces blocks of `counts` units, one for each rank.
+/// Reduces blocks of `counts` elements, one for each rank: of T, or items of bytes.
 template <class T, class Reducer>
-void reduce_and_scatter_units(attached& here, T const* in, T* out,
-                              std::vector<std::size_t> const& counts, Reducer const& reducer) {
+void reduce_and_scatter_elements(attached& here, T const* in, T* out,
+                                 std::vector<std::size_t> const& counts, Reducer const& reducer) {
   if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
-    blink::reduce_scatter(here.comm(), in, out, counts[0], reducer);
+    blink::reduce_scatter(here.comm(), in, out, counts[0] * blink::detail::unit_of(reducer),
+                          reducer);
   } else {
     auto& star = here.prepared(blink::collective::reduce_scatter);
     blink::reduce_scatter_v(here.comm(), star, in, out, blink::consecutive_blocks(counts), reducer);
   }
 }
 
-/// Returns the all-reduce that `reduce_units` runs.
+/// Returns the all-reduce that `reduce_elements` runs.
 inline auto all_reducing(attached& here) {
   return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
     blink::all_reduce(here.comm(), in, out, count, reducer);
@@ -56,45 +57,26 @@ inline int reduce_and_scatter(attached& here, void const* input, void* output,
     if (rank == own) first = total;
     total += counts[rank];
   }
-  // Equal blocks of types that blink knows are eager payloads.
-  bool const are_eager =
-      is_ours(type, op) && std::count(counts.begin(), counts.end(), counts[0]) == here.ranks();
+  // Equal blocks are eager payloads.
+  bool const are_eager = std::count(counts.begin(), counts.end(), counts[0]) == here.ranks();
   if (!are_eager && here.is_small(total * extent)) {
     std::vector<std::byte> sums(total * extent);
-    code = reduce_units(from, sums.data(), static_cast<int>(total), type, op, all_reducing(here));
+    code =
+        reduce_elements(from, sums.data(), static_cast<int>(total), type, op, all_reducing(here));
     if (counts[own] > 0) std::memcpy(output, sums.data() + first * extent, counts[own] * extent);
     return code;
   }
-  std::size_t const each = sizeof(block) / extent;
-  mpi_operation const reduce{op, type, static_cast<int>(each), &code};
   if (is_ours(type, op)) {
     with_our_type(type, [&](auto ours) {
       using T = typename decltype(ours)::type;
       with_aligned<T>(from, to, total, counts[own], [&](T const* in, T* out) {
-        reduce_and_scatter_units(here, in, out, counts, blink::sum{});
+        reduce_and_scatter_elements(here, in, out, counts, blink::sum{});
       });
     });
-  } else if (std::all_of(counts.begin(), counts.end(),
-                         [&](std::size_t count) { return count % each == 0; })) {
-    auto blocks = counts;
-    for (auto& count : blocks) count /= each;
-    reduce_and_scatter_units(here, static_cast<block const*>(from), static_cast<block*>(to), blocks,
-                             reduce);
   } else {
-    in_parts<large_part> const copies(extent);
-    std::vector<std::size_t> parts;
-    std::vector<large_part> in;
-    auto const* next = static_cast<std::byte const*>(from);
-    for (std::size_t const count : counts) {
-      parts.push_back(copies.parts_of(count));
-      in.resize(in.size() + parts.back());
-      copies.fill(in.data() + in.size() - parts.back(), next, count);
-      next += count * extent;
-    }
-    std::vector<large_part> out(parts[own]);
-    reduce_and_scatter_units(here, static_cast<large_part const*>(in.data()), out.data(), parts,
-                             reduce);
-    copies.empty(out.data(), to, counts[own]);
+    reduce_and_scatter_elements(here, static_cast<std::byte const*>(from),
+                                static_cast<std::byte*>(to), counts,
+                                mpi_operation{op, type, extent, &code});
   }
   if (!result.empty()) std::memcpy(output, result.data(), result.size());
   return code;
@@ -113,8 +95,8 @@ struct allreduce_call {
     return here.takes_reduction(reduced_bytes(count, type, op));
   }
   bool run(attached& here, int& code) const {
-    code = reduce_units(input == MPI_IN_PLACE ? output : input, output, count, type, op,
-                        all_reducing(here));
+    code = reduce_elements(input == MPI_IN_PLACE ? output : input, output, count, type, op,
+                           all_reducing(here));
     return true;
   }
   [[nodiscard]] auto arguments() const { return std::tuple(input, output, count, type, op, comm); }
@@ -140,8 +122,8 @@ struct reduce_call {
       auto& tree = here.prepared(blink::collective::reduce, root);
       blink::reduce(here.comm(), tree, in, out, n, reducer);
     };
-    code = reduce_units(input == MPI_IN_PLACE ? output : input,
-                        here.rank() == root ? output : nullptr, count, type, op, reducing);
+    code = reduce_elements(input == MPI_IN_PLACE ? output : input,
+                           here.rank() == root ? output : nullptr, count, type, op, reducing);
     return true;
   }
   [[nodiscard]] auto arguments() const {

@@ -4,6 +4,8 @@
 // Any MPI operation on any predefined type, as a reducer.
 
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/reducers/detail/rows.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include "user_data.hpp"
 #include <mpi.h>
@@ -19,33 +21,20 @@
 
 namespace blink_pmpi {
 
-/// As many elements of any type as fill a block, used in place. An operation is applied to the
-/// whole block at once.
-struct block {
-  std::array<std::byte, 1024> bytes;
-};
-/// A copy of elements that do not fill a block. It counts its elements, because a program's
-/// operation must not see bytes beyond them.
-template <std::size_t Room>
-struct part {
-  alignas(16) std::array<std::byte, Room> bytes{};
-  int elements = 0;
-};
-using small_part = part<48>;
-using large_part = part<sizeof(block)>;
-
 template <class Handle>
 bool is_one_of(Handle one, std::initializer_list<Handle> all) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
-/// Applies an MPI operation to blocks or parts, in the order of the ranks.
+/// Applies an MPI operation to elements of any type, as bytes, in the order of the ranks.
 struct mpi_operation {
   static constexpr bool is_commutative = false;
+  static constexpr std::size_t most_unit = 1024;
   MPI_Op op = MPI_OP_NULL;
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  int elements = 0;  ///< of a block
+  std::size_t extent = 1;
   int* code = nullptr;
 
+  [[nodiscard]] std::size_t unit() const { return extent; }
   /// Returns the number of an operation of the library, which ranks compare; 0 for an operation of
   /// the program, whose handles differ between processes.
   [[nodiscard]] std::uint64_t common_state() const {
@@ -55,22 +44,16 @@ struct mpi_operation {
     return known == of_library.end() ? 0
                                      : static_cast<std::uint64_t>(known - of_library.begin()) + 1;
   }
-
-  block operator()(block const& a, block const& b) const { return combined(a, b, elements); }
-  template <std::size_t Room>
-  part<Room> operator()(part<Room> const& a, part<Room> const& b) const {
-    return combined(a, b, b.elements);
+  void combine(std::byte const* a, std::byte const* b, std::byte* result, std::size_t count) const {
+    auto const into_second = [this](void const* in, void* inout, std::size_t n) {
+      int const now = PMPI_Reduce_local(in, inout, static_cast<int>(n), type, op);
+      if (now != MPI_SUCCESS) *code = now;
+    };
+    blink::detail::combine_into_second(a, b, result, count / extent, extent, into_second);
   }
-
- private:
-  template <class T>
-  [[nodiscard]] T combined(T const& a, T const& b, int count) const {
-    T result = b;
-    int const now = PMPI_Reduce_local(a.bytes.data(), result.bytes.data(), count, type, op);
-    if (now != MPI_SUCCESS) *code = now;
-    return result;
-  }
+  std::byte operator()(std::byte, std::byte) const;  // for its type only
 };
+static_assert(blink::combines_arrays<mpi_operation, std::byte> && blink::has_unit<mpi_operation>);
 
 inline bool is_integer(MPI_Datatype type) {
   return is_one_of(type, {MPI_INT,           MPI_LONG,           MPI_SHORT,
@@ -111,7 +94,7 @@ inline bool is_defined(MPI_Datatype type, MPI_Op op) {
 inline std::uint64_t reduced_bytes(int count, MPI_Datatype type, MPI_Op op) {
   auto const facts = facts_of(type);
   bool const can_reduce = facts.is_named && is_defined(type, op) && facts.extent > 0 &&
-                          sizeof(block) % facts.extent == 0;
+                          static_cast<std::size_t>(facts.extent) <= mpi_operation::most_unit;
   return can_reduce ? bytes_of(count, type) : 0;
 }
 
@@ -144,48 +127,13 @@ void with_aligned(void const* input, void* output, std::size_t in_count, std::si
   if (!out.empty()) std::memcpy(output, out.data(), out_count * sizeof(T));
 }
 
-/// Elements that do not fill blocks, in parts.
-template <class Part>
-class in_parts {
- public:
-  explicit in_parts(std::size_t extent) : extent_(extent), each_(sizeof(Part::bytes) / extent) {}
-  [[nodiscard]] std::size_t parts_of(std::size_t elements) const {
-    return (elements + each_ - 1) / each_;
-  }
-  void fill(Part* parts, void const* from, std::size_t elements) const {
-    for_each(elements, [&](std::size_t index, std::size_t offset, std::size_t count) {
-      parts[index].elements = static_cast<int>(count);
-      std::memcpy(parts[index].bytes.data(), static_cast<std::byte const*>(from) + offset,
-                  count * extent_);
-    });
-  }
-  void empty(Part const* parts, void* to, std::size_t elements) const {
-    for_each(elements, [&](std::size_t index, std::size_t offset, std::size_t count) {
-      std::memcpy(static_cast<std::byte*>(to) + offset, parts[index].bytes.data(), count * extent_);
-    });
-  }
-
- private:
-  template <class Copy>
-  void for_each(std::size_t elements, Copy const& copy) const {
-    for (std::size_t first = 0; first < elements; first += each_) {
-      copy(first / each_, first * extent_, std::min(each_, elements - first));
-    }
-  }
-  std::size_t extent_;
-  std::size_t each_;
-};
-
-/// Calls `run(input, output, units, reducer)`, usually once.
+/// Calls `run(input, output, count, reducer)` once.
 ///
-/// The units are elements of a C++ type that blink combines itself, blocks if the elements fill
-/// them, or else parts. If elements fill blocks, only those beyond the last block are copied into
-/// parts, in a separate call. The output may be null if there is none. Returns the result of the
-/// operation.
+/// The elements are of a C++ type that blink combines itself, or bytes. The output may be null if
+/// there is none. Returns the result of the operation.
 template <class Run>
-int reduce_units(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
-                 Run const& run) {
-  constexpr std::size_t most_copied = 64 * sizeof(block);
+int reduce_elements(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
+                    Run const& run) {
   auto const elements = static_cast<std::size_t>(count);
   int code = MPI_SUCCESS;
   if (is_ours(type, op)) {
@@ -194,32 +142,10 @@ int reduce_units(void const* input, void* output, int count, MPI_Datatype type, 
       with_aligned<T>(input, output, elements, output == nullptr ? 0 : elements,
                       [&](T const* in, T* out) { run(in, out, elements, blink::sum{}); });
     });
-    return code;
-  }
-  auto const extent = static_cast<std::size_t>(facts_of(type).extent);
-  std::size_t const each = sizeof(block) / extent;
-  mpi_operation const reduce{op, type, static_cast<int>(each), &code};
-  bool const is_copied = elements % each != 0 && elements * extent <= most_copied;
-  std::size_t const blocks = is_copied ? 0 : elements / each;
-  if (blocks > 0) {
-    run(static_cast<block const*>(input), static_cast<block*>(output), blocks, reduce);
-  }
-  std::size_t const rest = elements - blocks * each;
-  auto const* const from = static_cast<block const*>(input) + blocks;
-  auto* const to = output == nullptr ? nullptr : static_cast<block*>(output) + blocks;
-  if (rest > 0 && rest * extent <= sizeof(small_part::bytes)) {
-    in_parts<small_part> const copies(extent);
-    small_part in, out;
-    copies.fill(&in, from, rest);
-    run(static_cast<small_part const*>(&in), to == nullptr ? nullptr : &out, 1, reduce);
-    if (to != nullptr) copies.empty(&out, to, rest);
-  } else if (rest > 0) {
-    in_parts<large_part> const copies(extent);
-    std::vector<large_part> in(copies.parts_of(rest)), out(to == nullptr ? 0 : in.size());
-    copies.fill(in.data(), from, rest);
-    run(static_cast<large_part const*>(in.data()), to == nullptr ? nullptr : out.data(), in.size(),
-        reduce);
-    if (to != nullptr) copies.empty(out.data(), to, rest);
+  } else {
+    mpi_operation const reduce{op, type, static_cast<std::size_t>(facts_of(type).extent), &code};
+    run(static_cast<std::byte const*>(input), static_cast<std::byte*>(output),
+        elements * reduce.extent, reduce);
   }
   return code;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls with reducers. See scripts/check_pages.
 #include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
 #include <blink/reducers.hpp>
 
 #include <vector>

@@ -9,6 +9,7 @@
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/call_steps.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/run_time_call.hpp>
 #include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/schedule/block.hpp>
@@ -44,7 +45,8 @@ class unequal_call {
   template <class Source>
   unequal_call(std::string const& name, Comm& comm, Source&& trees, collective kind, T const* input,
                T* output, std::vector<block> const& blocks, Reducer const& reduce)
-      : all_(name, kind, blocks, comm.rank_count(), sizeof(T), 1, Comm::transport_type::reaches) {
+      : all_(name, kind, blocks, comm.rank_count(), sizeof(T) * unit_of(reduce), unit_of(reduce),
+             Comm::transport_type::reaches) {
     auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind, all_.bytes(),
                                         {.needed = operands_needed<Reducer>});
     chosen.prepared->expect_carries(kind);
@@ -62,9 +64,17 @@ class unequal_call {
 template <chunking Chunks, communicator Comm, schedule_source Source, class T, class Reducer>
 void run_unequal_blocks(Comm& comm, Source&& trees, collective kind, T const* input, T* output,
                         std::vector<block> const& blocks, Reducer const& reduce) {
-  unequal_call<Chunks, Comm, T, Reducer> call(comm, std::forward<Source>(trees), kind, input,
-                                              output, blocks, reduce);
-  run_to_end(comm, kind, call);
+  if constexpr (chosen_at_run_time<Reducer>) {
+    as_bytes(kind, comm.rank(), input, output, blocks.size(), reduce,
+             [&](std::byte const* from, std::byte* to, auto const& bytes) {
+               run_unequal_blocks<Chunks>(comm, std::forward<Source>(trees), kind, from, to, blocks,
+                                          bytes);
+             });
+  } else {
+    unequal_call<Chunks, Comm, T, Reducer> call(comm, std::forward<Source>(trees), kind, input,
+                                                output, blocks, reduce);
+    run_to_end(comm, kind, call);
+  }
 }
 
 }  // namespace detail
@@ -75,8 +85,8 @@ void run_unequal_blocks(Comm& comm, Source&& trees, collective kind, T const* in
 ///         in proportion to `schedule::shares` load the links as planned; all other sizes are also
 ///         correct.
 /// input:  this rank's segment
-/// blocks: by rank, the place of its segment in the output, without overlaps. The sizes are the same
-///         on all ranks; so are the places if peers reach buffers (`direct_transport`)
+/// blocks: by rank, the place of its segment in the output, without overlaps. Sizes are the same on
+///         all ranks; so are places if peers reach buffers (`direct_transport`)
 /// output: all segments; `input` may be this rank's segment in it, and must not overlap it
 ///         otherwise
 /// Moves:  each segment over the edges of the trees rooted at its rank, away from the root.

@@ -41,6 +41,12 @@ struct combine_only {
   constexpr Accumulator operator()(Accumulator const& a, Accumulator const& b) const {
     return static_cast<Accumulator>(reduce(a, b));
   }
+  template <class Accumulator>
+    requires combines_rows<Reducer, Accumulator>
+  void combine(Accumulator const* a, Accumulator const* b, Accumulator* result,
+               std::size_t count) const {
+    reduce.combine(a, b, result, count);
+  }
 
   Reducer reduce;
 };
@@ -75,6 +81,7 @@ void all_reduce_blocks(Comm& comm, Source&& trees, T const* input, T* output, st
   using accumulator = accumulator_t<Reducer, T>;
   static_assert(std::is_trivially_copyable_v<accumulator>,
                 "blink: all_reduce_blocks sends accumulators, expected a trivially copyable type");
+  static_assert(!has_unit<Reducer>, "blink: all_reduce_blocks takes no reducer of longer items");
   expects(comm.group().size() == 1,
           "all_reduce_blocks: the communicator's group has several threads, expected one");
   auto const ranks = static_cast<std::size_t>(comm.rank_count());

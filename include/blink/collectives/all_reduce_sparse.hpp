@@ -83,6 +83,7 @@ class sparse_call final : public staged_call {
         reduce_(reduce),
         pays_below_(pays_below),
         reported_(reported) {
+    static_assert(!has_unit<Reducer>, "blink: all_reduce_sparse takes no reducer of longer items");
     expects(comm.group().size() == 1,
             "all_reduce_sparse: the communicator's group has several threads, expected one");
     prepared.expect_carries(collective::all_reduce);

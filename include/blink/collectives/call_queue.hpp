@@ -14,6 +14,7 @@
 #include <blink/running/call/detail/any_call.hpp>
 #include <blink/running/call/detail/call_list.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/run_time_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/block.hpp>
@@ -112,14 +113,22 @@ class call_queue {
             class Reducer = detail::no_reducer>
   [[nodiscard]] queued_call make(collective kind, Source&& trees, T const* input, T* output,
                                  std::size_t count, Reducer const& reduce = {}) {
-    expect_reducer<Reducer>(kind);
-    expect_may_prepare<Source>();
-    auto const chosen =
-        detail::choose_schedule(*me_, std::forward<Source>(trees), kind,
-                                buffer_bytes(kind, count, sizeof(T), me_->rank_count()));
-    return list<detail::call_of<detail::collective_call<Chunks, Comm, T, Reducer>>>(
-        *me_, *chosen.prepared, kind, input, output, detail::call_size{count, chosen.chunk_bytes},
-        reduce);
+    if constexpr (chosen_at_run_time<Reducer>) {
+      return detail::as_bytes(kind, me_->rank(), input, output, count, reduce,
+                              [&](std::byte const* from, std::byte* to, auto const& bytes) {
+                                return make<Chunks>(kind, std::forward<Source>(trees), from, to,
+                                                    count * reduce.element_bytes, bytes);
+                              });
+    } else {
+      expect_reducer<Reducer>(kind);
+      expect_may_prepare<Source>();
+      auto const chosen =
+          detail::choose_schedule(*me_, std::forward<Source>(trees), kind,
+                                  buffer_bytes(kind, count, sizeof(T), me_->rank_count()));
+      return list<detail::call_of<detail::collective_call<Chunks, Comm, T, Reducer>>>(
+          *me_, *chosen.prepared, kind, input, output, detail::call_size{count, chosen.chunk_bytes},
+          reduce);
+    }
   }
 
   /// The same with a segment of any size for each rank, as for `all_gather_v` and
@@ -133,10 +142,18 @@ class call_queue {
     expects(has_equal_roots(kind),
             "call_queue: blocks of unequal sizes with another collective, expected all_gather or "
             "reduce_scatter");
-    expect_reducer<Reducer>(kind);
-    expect_may_prepare<Source>();
-    return list<detail::call_of<detail::unequal_call<Chunks, Comm, T, Reducer>>>(
-        *me_, std::forward<Source>(trees), kind, input, output, blocks, reduce);
+    if constexpr (chosen_at_run_time<Reducer>) {
+      return detail::as_bytes(kind, me_->rank(), input, output, blocks.size(), reduce,
+                              [&](std::byte const* from, std::byte* to, auto const& bytes) {
+                                return make<Chunks>(kind, std::forward<Source>(trees), from, to,
+                                                    blocks, bytes);
+                              });
+    } else {
+      expect_reducer<Reducer>(kind);
+      expect_may_prepare<Source>();
+      return list<detail::call_of<detail::unequal_call<Chunks, Comm, T, Reducer>>>(
+          *me_, std::forward<Source>(trees), kind, input, output, blocks, reduce);
+    }
   }
 
   /// Prepares a call of `all_to_all_v`, `exchange`, `grouped` or `all_reduce_sparse`, with the

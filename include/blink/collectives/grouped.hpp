@@ -51,6 +51,7 @@ class grouped_call final : public staged_call {
         kind_(kind),
         reduce_(reduce),
         use_(use_of(prepared.tables().tasks(comm.rank(), kind))) {
+    static_assert(!has_unit<Reducer>, "blink: grouped takes no reducer of longer items");
     expects(comm.group().size() == 1,
             "grouped: the communicator's group has several threads, expected one");
     expects(moves_data(kind), "grouped: a barrier has no buffers, expected another collective");

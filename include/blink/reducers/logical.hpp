@@ -30,7 +30,7 @@ struct truth_reducer {
 struct logical_and : detail::truth_reducer {
   template <detail::truth T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    return static_cast<T>(a != T{} && b != T{});
+    return static_cast<T>((a != T{}) & (b != T{}));  // both are looked at: this is vectorised
   }
 };
 
@@ -38,7 +38,7 @@ struct logical_and : detail::truth_reducer {
 struct logical_or : detail::truth_reducer {
   template <detail::truth T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    return static_cast<T>(a != T{} || b != T{});
+    return static_cast<T>((a != T{}) | (b != T{}));
   }
 };
 

@@ -132,6 +132,22 @@ concept ends_as_an_element =
       static_cast<T>(detail::finish(reduce, total, 1, place));
     };
 
+// The same steps over arrays.
+
+template <class R, class A>
+concept combines_rows = requires(R const reduce, A const* a, A* result, std::size_t count) {
+  reduce.combine(a, a, result, count);
+};
+template <class R, class T, class A>
+concept lifts_rows = requires(R const reduce, T const* values, A* totals, std::size_t count) {
+  reduce.lift(values, totals, count);
+};
+template <class R, class T, class A>
+concept finishes_rows =
+    requires(R const reduce, A const* totals, T* results, std::size_t count, int rank_count) {
+      reduce.finish(totals, results, count, rank_count);
+    };
+
 }  // namespace detail
 
 /// A binary operation that collectives apply to the elements `T` of buffers. Any callable will do,
@@ -156,6 +172,8 @@ concept ends_as_an_element =
 /// always does so if the reducer has `static constexpr bool lift_at_source = true`, because such a
 /// `lift` works for its own rank only.
 ///
+/// A reducer may also combine arrays, by one call for many elements (`combines_arrays`).
+///
 /// Semantics beyond the syntax: associative up to rounding, no side effects; the three types are
 /// copied as bytes. A reducer is commutative unless it has `static constexpr bool is_commutative =
 /// false`. Then the operands keep the order of the ranks, and schedules that cannot keep it are
@@ -174,6 +192,36 @@ concept has_finish = reducer_for<R, T> && detail::finishes<R, accumulator_t<R, T
 /// A reducer that combines elements without conversions, as most do.
 template <class R, class T>
 concept combines_elements = reducer_for<R, T> && !detail::lifts<R, T> && !detail::has_send<R, T>;
+
+/// A reducer that also combines arrays. On hosts all elements of a call are combined so, and single
+/// elements only where arrays would have one.
+///
+///     combine(accumulator const* a, accumulator const* b, accumulator* result, count)
+///
+/// It sets result[i] to a[i] combined with b[i]. `a` comes from the lower ranks. `result` may be
+/// `a` or `b`, and overlaps neither otherwise. Arrays have 1 to many thousand elements; where a
+/// chunk is cut depends on the schedule and the sizes alone.
+///
+/// Such a reducer may also convert arrays, if it has no `send`:
+///
+///     lift(T const* values, accumulator* totals, count)
+///     finish(accumulator const* totals, T* results, count, rank_count)
+///
+/// These are used in place of the same steps for one element. A reducer without `lift` may have
+/// `bool needs_finish() const`, which is false if results need no `finish` after all.
+template <class R, class T>
+concept combines_arrays = reducer_for<R, T> && detail::combines_rows<R, accumulator_t<R, T>>;
+
+/// A reducer of items that are several elements long, such as bytes: `unit()` elements each, at
+/// most `R::most_unit`.
+///
+/// Counts of calls are multiples of it, arrays begin and end between items, and blocks of
+/// `reduce_scatter_v` are counted in items. Such a reducer combines arrays, on hosts only.
+template <class R>
+concept has_unit = requires(R const reduce) {
+  { reduce.unit() } -> std::same_as<std::size_t>;
+  { std::integral_constant<std::size_t, R::most_unit>{} };
+};
 
 /// True if the operands of a reducer may change places.
 template <class R>
@@ -204,6 +252,22 @@ concept has_common_state = requires(R const reduce) {
 
 namespace detail {
 
+/// Elements of an item of the reducer.
+template <class R>
+[[nodiscard]] constexpr std::size_t unit_of([[maybe_unused]] R const& reduce) {
+  if constexpr (has_unit<R>) {
+    return reduce.unit();
+  } else {
+    return 1;
+  }
+}
+
+/// The most elements of an item of the reducer.
+template <class R>
+inline constexpr std::size_t most_unit = 1;
+template <has_unit R>
+inline constexpr std::size_t most_unit<R> = R::most_unit;
+
 /// The bits of a number: equal for equal numbers.
 template <class Value>
   requires(sizeof(Value) <= sizeof(std::uint64_t) &&
@@ -226,6 +290,11 @@ struct element_sizes {
     return value < connection ? connection : value;
   }
 };
+
+/// The sizes of items that are `unit` elements long.
+[[nodiscard]] constexpr element_sizes item_sizes(element_sizes const& sizes, std::size_t unit) {
+  return {sizes.value * unit, sizes.connection * unit, sizes.lift_at_source};
+}
 
 template <class R, class T>
   requires reducer_for<R, T>

@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/reducers/detail/rows.hpp>
 
 #include <array>
 #include <cstddef>
@@ -94,9 +95,7 @@ class block_combiner {
     std::array<Accumulator, row> other;
     auto const* const first = combine(left, at, count, buffer, leaf);
     auto const* const second = combine(right, at, count, other.data(), leaf);
-    for (std::size_t i = 0; i < count; ++i) {
-      buffer[i] = static_cast<Accumulator>(reduce_(first[i], second[i]));
-    }
+    combine_rows(first, second, buffer, count, reduce_);
     return buffer;
   }
 

@@ -51,6 +51,7 @@ struct checked_call {
   void const* output = nullptr;
   void const* types = nullptr;  ///< `call_types`
   order_promise order = order_promise::run;
+  std::size_t unit = 1;
   friend bool operator==(checked_call const&, checked_call const&) = default;
 };
 
@@ -79,9 +80,9 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
       return;
     }
     static thread_local known_call known;  // the thread of a queue may also make a rank's calls
-    checked_call const now{
-        call.prepared.hash(), call.rank,   comm().rank_count(), call.kind, size.count,
-        call.input,           call.output, &call.types,         call.order};
+    checked_call const now{call.prepared.hash(), call.rank,  comm().rank_count(), call.kind,
+                           size.count,           call.input, call.output,         &call.types,
+                           call.order,           size.unit};
     if (known.call != now) known = {now, check_all(call)};
     call.needs_copy = known.needs_copy;
     expect_reached(call);
@@ -106,8 +107,8 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
                           .rank = comm.rank(),
                           .rank_count = comm.rank_count(),
                           .schedule_hash = record.parameters.schedule_hash,
-                          .count = call.size.count,
-                          .element_bytes = call.types.sizes.value,
+                          .count = record.parameters.count,
+                          .element_bytes = record.parameters.element_bytes,
                           .types = call.types.names};
       });
       result = comm.enter(call.prepared, record);
@@ -241,7 +242,9 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     call.prepared.expect_carries_blocks(call.kind, [&size](std::size_t rank) {
       return size.blocks == nullptr ? size.count : size.blocks[rank].count;
     });
-    expect_runs(call.prepared, call.types.sizes, needed_by(call), ranks, "communicator_options");
+    expect_items(call);
+    expect_runs(call.prepared, item_sizes(call.types.sizes, size.unit), needed_by(call), ranks,
+                "communicator_options");
     if (size.blocks != nullptr) {  // the caller has checked them otherwise
       auto const use = use_of(call.tasks);
       if (use.reads)
@@ -252,9 +255,20 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
     }
     auto const overlap =
         check_buffers(call.kind, use_of(call.tasks), call.rank, ranks, call.input, call.output,
-                      size.count, call.types.sizes.value, call.types.alignment);
+                      size.items(), call.types.sizes.value * size.unit, call.types.alignment);
     bool const keeps_input = sends_and_receives(call.kind) || call.prepared.source().is_one_shot;
     return overlap == buffer_overlap::in_place && keeps_input;
+  }
+
+  static void expect_items(call_frame const& call) {
+    auto const& size = call.size;
+    bool is_whole = size.unit != 0 && size.count % size.unit == 0;
+    if (!is_whole || size.unit > call.types.most_unit) {
+      throw precondition_error(
+          text_of({to_text(call.kind), " on rank ", call.rank, ": ", size.count,
+                   " elements and a reducer of items of ", size.unit,
+                   ", expected whole items of 1 to ", call.types.most_unit, " elements"}));
+    }
   }
 
   // Checked in every call, because memory may not be registered any more. Callers with unequal

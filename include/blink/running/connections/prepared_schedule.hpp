@@ -191,12 +191,13 @@ class prepared_schedule {
   /// order: with `shape` the chunks are the tree's shares of the periods
   /// cut:   the chunking policy (`cut_by`)
   /// chunk_bytes: in place of the schedule's; 0: the schedule's
+  /// unit:  elements that stay in one chunk; counts are multiples of it
   /// Time:  O(connections of the task).
   template <class = when_used>
   void set_call(tree_task& here, collective kind, block_range const& block,
                 element_sizes const& sizes, order_promise order, chunk_cutter cut,
-                std::size_t chunk_bytes = 0) const {
-    parts_.set(here, kind, block, sizes, order, cut, chunk_bytes);
+                std::size_t chunk_bytes = 0, std::size_t unit = 1) const {
+    parts_.set(here, kind, block, sizes, order, cut, chunk_bytes, unit);
     here.follows_tree = order == order_promise::ranks && !detail::combines_in_a_row(here);
     if (!moves_data(kind)) here.chunks = 1;  // a message without elements
     choose_transfer_modes(lone_thread{}, here, tables_.layout().reaches, has_reduce_phase(kind),

@@ -55,15 +55,20 @@ class tree_parts {
   /// Sets the elements and chunks of a task in a call; see `prepared_schedule::set_call`.
   template <class = when_used>
   void set(tree_task& here, collective kind, block_range const& block, element_sizes const& sizes,
-           order_promise order, chunk_cutter cut, std::size_t chunk_bytes) const {
+           order_promise order, chunk_cutter cut, std::size_t chunk_bytes, std::size_t unit) const {
     auto const& share = share_of(trees_[here.tree], kind);
-    std::size_t const begin =
-        order == order_promise::shape
-            ? take_periods(here, share, room_, block.count, sizes)
-            : set_chunks(here, share, kind, block.count, sizes, cut, chunk_bytes);
-    here.input_begin = block.input_begin + begin;
-    here.output_begin = block.output_begin + begin;
+    // Items of several elements are dealt out as if they were elements.
+    std::size_t const items = block.count / unit;
+    auto const of_item = item_sizes(sizes, unit);
+    std::size_t const begin = order == order_promise::shape
+                                  ? take_periods(here, share, room_, items, of_item)
+                                  : set_chunks(here, share, kind, items, of_item, cut, chunk_bytes);
+    here.input_begin = block.input_begin + begin * unit;
+    here.output_begin = block.output_begin + begin * unit;
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
+    here.count *= unit;
+    here.chunk *= unit;
+    here.stride *= unit;
   }
 
   /// The share of a tree among those that carry parts of the same segment.

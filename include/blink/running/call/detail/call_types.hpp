@@ -83,6 +83,9 @@ struct call_size {
   /// has checked the buffers.
   block_range const* blocks = nullptr;
   std::uint64_t hash = 0;  ///< of other sizes on which ranks must agree, as in `blocks`
+  std::size_t unit = 1;    ///< elements of an item of the reducer (`has_unit`)
+
+  [[nodiscard]] std::size_t items() const { return unit == 1 ? count : count / unit; }
 };
 
 /// The properties of a call's types, for the code that does not move elements.
@@ -97,6 +100,7 @@ struct call_types {
   bool lift_at_source = false;
   bool has_epilogue = false;
   std::size_t alignment = 1;  ///< of an element
+  std::size_t most_unit = 1;  ///< elements of the reducer's items, at most
   chunk_cutter cut = nullptr;
 };
 
@@ -113,6 +117,7 @@ inline constexpr call_types types_of_call{
     lift_at_source<Reducer>,
     carries_epilogue<Reducer>,
     alignof(T),
+    most_unit<Reducer>,
     &cut_by<Chunks>};
 
 /// The order in which a call needs to combine, by its promise and its reducer.
@@ -131,6 +136,8 @@ inline constexpr operand_order operands_on_device = [] {
   static_assert(order_of<Reducer> != order_promise::ranks,
                 "blink: devices do not combine along the tree of ranks, expected a reducer with "
                 "another promise than order_promise::ranks");
+  static_assert(!has_unit<Reducer>,
+                "blink: devices combine elements, expected a reducer without a unit");
   return operands_needed<Reducer>;
 }();
 
@@ -156,8 +163,8 @@ template <class Reducer>
   return {.kind = static_cast<std::uint64_t>(kind),
           // Ranks with different chunks do not match either.
           .schedule_hash = prepared.hash() + size.chunk_bytes,
-          .count = size.count,
-          .element_bytes = types.sizes.value,
+          .count = size.items(),
+          .element_bytes = types.sizes.value * size.unit,
           .types = types.hash(),
           .blocks = size.hash,
           .state = common_state,

@@ -9,6 +9,7 @@
 #include <blink/running/call/detail/call_frame.hpp>
 #include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/eager_inputs.hpp>
+#include <blink/running/call/detail/run_time_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/counter.hpp>
@@ -53,9 +54,16 @@ class collective_call {
   collective_call(Comm& comm, prepared_schedule& prepared, collective kind, T const* input,
                   T* output, call_size const& size, Reducer const& reduce)
       : comm_(comm),
-        frame_{comm,  comm.rank(), comm.group().thread_rank() == 0,   prepared,
-               kind,  size,        types_of_call<T, Reducer, Chunks>, common_state_of(reduce),
-               input, output},
+        frame_{comm,
+               comm.rank(),
+               comm.group().thread_rank() == 0,
+               prepared,
+               kind,
+               with_unit(size, reduce),
+               types_of_call<T, Reducer, Chunks>,
+               common_state_of(reduce),
+               input,
+               output},
         reduce_(reduce) {
     frame_.steps.check_call(frame_);
   }
@@ -110,6 +118,10 @@ class collective_call {
   }
 
  private:
+  [[nodiscard]] static call_size with_unit(call_size size, Reducer const& reduce) {
+    size.unit = unit_of(reduce);
+    return size;
+  }
   void combine_eager() {
     if constexpr (eager_communicator<Comm> && may_be_eager) {
       if (!frame_.is_eager || !frame_.leads || !has_reduce_phase(frame_.kind)) return;
@@ -146,12 +158,21 @@ void run_to_end(Comm& comm, collective kind, Call& call) {
 template <chunking Chunks, communicator Comm, schedule_source Source, class T, class Reducer>
 void run_collective(Comm& comm, Source&& trees, collective kind, T const* input, T* output,
                     std::size_t count, Reducer const& reduce) {
-  auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind,
-                                      buffer_bytes(kind, count, sizeof(T), comm.rank_count()),
-                                      {operands_needed<Reducer>, true});
-  collective_call<Chunks, Comm, T, Reducer> call(comm, *chosen.prepared, kind, input, output,
-                                                 {count, chosen.chunk_bytes}, reduce);
-  run_to_end(comm, kind, call);
+  if constexpr (chosen_at_run_time<Reducer>) {
+    as_bytes(kind, comm.rank(), input, output, count, reduce,
+             [&](std::byte const* from, std::byte* to, auto const& bytes) {
+               run_collective<Chunks>(comm, std::forward<Source>(trees), kind, from, to,
+                                      count * reduce.element_bytes, bytes);
+             });
+    return;
+  } else {
+    auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind,
+                                        buffer_bytes(kind, count, sizeof(T), comm.rank_count()),
+                                        {operands_needed<Reducer>, true});
+    collective_call<Chunks, Comm, T, Reducer> call(comm, *chosen.prepared, kind, input, output,
+                                                   {count, chosen.chunk_bytes}, reduce);
+    run_to_end(comm, kind, call);
+  }
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

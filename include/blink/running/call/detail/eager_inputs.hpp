@@ -4,6 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/reducers/detail/block_tree.hpp>
+#include <blink/reducers/detail/rows.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
@@ -76,7 +77,7 @@ void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* 
   std::size_t const own_block = has_input_blocks(kind) ? count : 0;
   std::size_t const own_begin = own_block * static_cast<std::size_t>(own);
   using A = accumulator_t<Reducer, T>;
-  constexpr std::size_t most = block_elements<T, A>;
+  std::size_t const most = whole_items(block_elements<T, A>, reduce);
   auto const source = [&](std::uint32_t k) {
     int const rank = static_cast<int>(k);
     return chunk_source{eager_contribution(comm, rank, input, own_block * sizeof(T)),
@@ -84,15 +85,16 @@ void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* 
   };
   auto const ranks = static_cast<std::uint32_t>(comm.rank_count());
   auto const ranks_of = [](std::uint32_t k) { return block_node{k, k + std::size_t{1}}; };
-  if constexpr (combines_elements<Reducer, T> && !finishes<Reducer, A> && std::is_scalar_v<T>) {
-    if (ranks == 2) {  // directly into the output, even if it is also the input
+  bool const is_last = needs_last_step<T>(reduce);
+  if constexpr (replaces_source<Reducer, T>) {
+    if (ranks == 2 && !is_last) {  // directly into the output, even if it is also the input
       combine_sources<T>(source, ranks, 0, count, own_begin, output, reduce);
       return;
     }
   }
   for (std::size_t first = 0; first < count; first += most) {
     std::size_t const n = most < count - first ? most : count - first;
-    block_storage<A, most> storage;
+    block_storage<A, row_elements<T, A, Reducer>> storage;
     A* const total = storage.elements();
     if (order == order_promise::ranks && ranks > 2) {
       tree_combination<T, decltype(source), decltype(ranks_of), Reducer>(source, ranks_of, reduce)
@@ -100,14 +102,14 @@ void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* 
     } else {
       combine_sources<T>(source, ranks, first, n, own_begin + first, total, reduce);
     }
-    fill(output + first, n, [&](std::size_t i) {
-      if constexpr (finishes<Reducer, A> || !combines_elements<Reducer, T>) {
-        return finish(reduce, static_cast<A const&>(total[i]), comm.rank_count(),
-                      element_place{own_begin + first + i, own});
-      } else {
-        return total[i];
+    if constexpr (has_last_step<Reducer, T>) {
+      if (is_last) {
+        finish_rows(static_cast<A const*>(total), output + first, n, comm.rank_count(),
+                    element_place{own_begin + first, own}, reduce);
+        continue;
       }
-    });
+    }
+    if constexpr (std::is_same_v<A, T>) std::memcpy(output + first, total, n * sizeof(T));
   }
 }
 

@@ -74,7 +74,7 @@ void set_tasks(call_frame& call, call_parameters const& parameters) {
   for (std::size_t k = 0; k < call.task_count(); ++k) {
     auto& here = call.tasks.first[k];
     call.prepared.set_call(here, call.kind, block_of(call, here), types.sizes, call.order,
-                           types.cut, call.size.chunk_bytes);
+                           types.cut, call.size.chunk_bytes, call.size.unit);
   }
   if (call.order == order_promise::any) give_memory_for_sums(call);
   if (has_equal_blocks) set_for = id;

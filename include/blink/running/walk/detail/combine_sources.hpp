@@ -3,12 +3,14 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/detail/block_tree.hpp>
+#include <blink/reducers/detail/rows.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/chunk_address.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <cstring>
+#include <type_traits>
 
 // The combination of the sources of a chunk, a block of elements at a time.
 
@@ -30,25 +32,20 @@ struct block_storage {
   [[nodiscard]] T* elements() { return reinterpret_cast<T*>(bytes); }
 };
 
-/// Writes result[i] = make(i), constructed in place, because g++ does not vectorise copies of
-/// classes.
-///
-/// `make` must not refer to the result while it makes it. Copies of the result go to `more`. Runs
-/// have a length that the compiler knows, and iterations are independent, so that g++ vectorises at
-/// -O2.
-template <class T, class Make, class... More>
-void fill(T* result, std::size_t count, Make const& make, More*... more) {
-  constexpr std::size_t run = 256 / sizeof(T) + (256 < sizeof(T) ? 1 : 0);
-  auto const each = [&](std::size_t first, std::size_t n) {
-    BLINK_INDEPENDENT
-    for (std::size_t i = first; i < first + n; ++i) {
-      T const& made = *::new (static_cast<void*>(result + i)) T(static_cast<T>(make(i)));
-      (..., ::new (static_cast<void*>(more + i)) T(made));
-    }
-  };
-  std::size_t first = 0;
-  for (; first + run <= count; first += run) each(first, run);
-  each(first, count - first);
+/// Elements that a block has memory for: `block_elements`, or a whole item of the reducer.
+template <class T, class A, class Reducer>
+inline constexpr std::size_t row_elements =
+    most_unit<Reducer> < block_elements<T, A> ? block_elements<T, A> : most_unit<Reducer>;
+
+/// The most elements up to `most` that are whole items of the reducer; at least one item.
+template <class Reducer>
+[[nodiscard]] std::size_t whole_items(std::size_t most, Reducer const& reduce) {
+  if constexpr (has_unit<Reducer>) {
+    std::size_t const unit = reduce.unit();
+    return most < unit ? unit : most - most % unit;
+  } else {
+    return most;
+  }
 }
 
 /// Calls `use(read)`, where `read(i)` is the contribution of element `first + i` of a source.
@@ -71,7 +68,36 @@ void read_source(chunk_source const& source, std::size_t first, std::uint64_t in
   }
 }
 
+/// True if the combination of two sources may take the place of one of them, as each element is
+/// read before it is overwritten.
+template <class Reducer, class T>
+inline constexpr bool replaces_source =
+    combines_elements<Reducer, T> && (std::is_scalar_v<T> || combines_arrays<Reducer, T>);
+
+/// The contributions of the elements of a source from `first` on: where they are, or lifted into
+/// `buffer`.
+template <class T, class A, class Reducer>
+[[nodiscard]] A const* source_row(chunk_source const& source, std::size_t first, std::size_t count,
+                                  std::uint64_t index, A* buffer, Reducer const& reduce) {
+  if constexpr (combines_elements<Reducer, T>) {
+    return static_cast<A const*>(source.data) + first;
+  } else if constexpr (lifts_rows<Reducer, T, A>) {
+    static_assert(!has_send<Reducer, A>,
+                  "blink: a reducer that lifts arrays sends accumulators, expected no send");
+    if (source.kind != source_kind::elements) return static_cast<A const*>(source.data) + first;
+    reduce.lift(static_cast<T const*>(source.data) + first, buffer, count);
+    return buffer;
+  } else {
+    read_source<T>(source, first, index, reduce,
+                   [&](auto const& read) { fill(buffer, count, read); });
+    return buffer;
+  }
+}
+
 /// Combines element `first + i` of all sources, in their order, into total[i].
+///
+/// total: may be one of two sources that it `replaces_source`
+/// count: at most `row_elements` if elements are lifted
 template <class T, class Source, class A, class Reducer>
 void combine_sources(Source const& source, std::uint32_t sources, std::size_t first,
                      std::size_t count, std::uint64_t index, A* total, Reducer const& reduce) {
@@ -99,6 +125,22 @@ void combine_sources(Source const& source, std::uint32_t sources, std::size_t fi
   }
 }
 
+/// The same by functions over arrays.
+template <class T, class Source, class A, class Reducer>
+  requires combines_arrays<Reducer, T>
+void combine_sources(Source const& source, std::uint32_t sources, std::size_t first,
+                     std::size_t count, std::uint64_t index, A* total, Reducer const& reduce) {
+  A const* before = source_row<T>(source(0), first, count, index, total, reduce);
+  if (sources == 1 && before != total) std::memcpy(total, before, count * sizeof(A));
+  for (std::uint32_t next = 1; next < sources; ++next) {
+    block_storage<A, row_elements<T, A, Reducer>> lifted;
+    A const* const more =
+        source_row<T>(source(next), first, count, index, lifted.elements(), reduce);
+    reduce.combine(before, more, total, count);
+    before = total;
+  }
+}
+
 /// Combines the sources of an element along the tree of ranks, for a block of elements.
 ///
 /// Ranks: ranks(k) returns the ranks whose elements source `k` holds
@@ -113,7 +155,7 @@ class tree_combination {
   /// Combines element `first + i` of all sources into total[i].
   ///
   /// sources: two or more
-  /// count:   at most `block_elements`
+  /// count:   at most `row_elements`
   void make(std::uint32_t sources, std::size_t first, std::size_t count, std::uint64_t index,
             A* total) {
     next_ = 0;
@@ -129,23 +171,13 @@ class tree_combination {
     if (ranks_(next_) == node) return of_source(next_++, to);
     auto const [left, right] = children_of(node);
     A const* const a = of_node(left, to);
-    block_storage<A, block_elements<T, A>> storage;
+    block_storage<A, row_elements<T, A, Reducer>> storage;
     A const* const b = of_node(right, storage.elements());
-    fill(to, count_, [=, this](std::size_t i) {
-      A const own = a[i];  // a copy: the result may take its place
-      return reduce_(own, b[i]);
-    });
+    combine_rows(a, b, to, count_, reduce_);
     return to;
   }
   A const* of_source(std::uint32_t k, A* to) {
-    auto const source = source_(k);
-    if constexpr (combines_elements<Reducer, T>) {
-      return static_cast<T const*>(source.data) + first_;
-    } else {
-      read_source<T>(source, first_, index_, reduce_,
-                     [&](auto const& read) { fill(to, count_, read); });
-      return to;
-    }
+    return source_row<T>(source_(k), first_, count_, index_, to, reduce_);
   }
 
   Source const& source_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/reducers/detail/rows.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/chunk_address.hpp>
 #include <blink/running/walk/detail/combine_sources.hpp>
@@ -24,6 +25,10 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// Bytes that are combined at a time for outputs past the caches that are no `streamed_sum`. Blocks
 /// are small, so that memory is read for the next block while the stores of this one are in flight.
 inline constexpr std::size_t streamed_block_bytes = 512;
+
+/// Blocks that one call of a reducer over arrays combines. With two sources and two outputs they
+/// fit into a first-level cache.
+inline constexpr std::size_t array_blocks = 4;
 
 /// True if this rank's output is written past the caches. It is not if peers read it soon.
 template <class T>
@@ -84,11 +89,11 @@ void scatter_piece(Transport const transport, tree_task const& here, call_buffer
 /// peer; else null.
 ///
 /// A source may also lie there. Then it has to be read before it is overwritten, which holds only
-/// for sums of two plain numbers.
-template <class T, transport Transport>
+/// for two sources that `replaces_source`.
+template <class T, class Reducer, transport Transport>
 [[nodiscard]] T* place_for_sum(Transport const transport, tree_task const& here,
                                call_buffers<T> const& buffers, std::uint32_t sources) {
-  bool const may_be_source = sources == 2 && std::is_scalar_v<T>;
+  bool const may_be_source = sources == 2 && replaces_source<Reducer, T>;
   if (!writes_output(here)) {
     bool const has_one = here.out_count == 1 && writes(here.out[0]);
     if (!has_one || !may_be_source || streams_message(here.out[0], buffers)) return nullptr;
@@ -150,7 +155,7 @@ template <thread_group Group, transport Transport, class T, reducer_for<T> Reduc
 void combine_early_on_host(Group const group, Transport const transport, tree_task const& here,
                            call_buffers<T> const& buffers, Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
-  constexpr std::size_t most = block_elements<T, A>;
+  std::size_t const most = whole_items(block_elements<T, A>, reduce);
   std::size_t const count = chunk_count(here, here.done);
   auto const source = [&](std::uint32_t k) {
     return early_source(transport, here, buffers, here.early.next, k);
@@ -159,7 +164,7 @@ void combine_early_on_host(Group const group, Transport const transport, tree_ta
   for (std::size_t first = group.thread_rank() * most; first < count;
        first += group.size() * most) {
     std::size_t const n = most < count - first ? most : count - first;
-    block_storage<A, most> storage;
+    block_storage<A, row_elements<T, A, Reducer>> storage;
     combine_sources<T>(source, sources, first, n, chunk_index(here) + first, storage.elements(),
                        reduce);
     std::memcpy(here.early.sums + first * sizeof(A), storage.bytes, n * sizeof(A));
@@ -173,7 +178,6 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
                         call_buffers<T> const& buffers, Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
   using W = sent_t<Reducer, T>;
-  constexpr bool has_last_step = finishes<Reducer, A> || !combines_elements<Reducer, T>;
   std::size_t const count = chunk_count(here, here.done);
   bool const has_sums = combines_on_arrival<Reducer> && here.early.combined != 0;
   std::uint32_t const sources = has_sums ? early_source_count(here, late_arrivals(here))
@@ -183,26 +187,27 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
                     : source_of_chunk(transport, here, buffers, k);
   };
   auto const ranks_of = [&](std::uint32_t k) { return ranks_of_operand(here, k); };
-  bool const is_last = has_last_step && here.is_root && here.is_reduce;
+  bool const is_last = here.is_root && here.is_reduce && needs_last_step<T>(reduce);
   bool const hands_partial = !combines_elements<Reducer, T> && sends_partial(here);
   bool const copies = sources == 1 && !is_last && !hands_partial;
-  constexpr std::size_t most = block_elements<T, A>;
+  std::size_t const most = whole_items(block_elements<T, A>, reduce);
   [[maybe_unused]] int const rank = transport.rank();
   [[maybe_unused]] int const ranks = transport.rank_count();
   A* place = nullptr;
   T* twin = nullptr;
-  if constexpr (std::is_same_v<A, T>) {
-    if (!copies && !is_last && !hands_partial)
-      place = place_for_sum(transport, here, buffers, sources);
-    if (place != nullptr && sources == 2) twin = twin_of_sum(transport, here, buffers);
+  if constexpr (combines_elements<Reducer, T>) {
+    if (!copies && !is_last) place = place_for_sum<T, Reducer>(transport, here, buffers, sources);
+    if (place != nullptr && sources == 2 && !combines_arrays<Reducer, T>) {
+      twin = twin_of_sum(transport, here, buffers);
+    }
   }
   bool const streams = buffers.writes == store_mode::streams;
   constexpr bool may_streamed_sum =
-      std::is_same_v<A, T> && combines_elements<Reducer, T> && streamed_sum<T>::suits;
+      combines_elements<Reducer, T> && !combines_arrays<Reducer, T> && streamed_sum<T>::suits;
   bool streams_sum = false;
   [[maybe_unused]] streamed_sum<T> past_caches;
   if constexpr (may_streamed_sum) {
-    if (streams && !copies && !is_last && !hands_partial && !here.follows_tree) {
+    if (streams && !copies && !is_last && !here.follows_tree) {
       past_caches = streamed_sum_of(transport, here, buffers, source, sources);
       streams_sum = past_caches.fits();
     }
@@ -213,12 +218,18 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
   bool const is_one_pass = copies ? places <= 1
                                   : streams_sum || (place != nullptr && sources == 2 &&
                                                     (has_one_place || twin != nullptr));
-  constexpr std::size_t streamed = (most * streamed_block_bytes + block_bytes - 1) / block_bytes;
+  std::size_t const streamed = whole_items(
+      (block_elements<T, A> * streamed_block_bytes + block_bytes - 1) / block_bytes, reduce);
   bool const is_whole = is_one_pass && group.size() == 1;
-  std::size_t const block = is_whole ? count : streams ? streamed : most;
+  // Sums that are made at their place need no memory, so that one call makes more of them.
+  bool const is_at_place = combines_arrays<Reducer, T> && place != nullptr && !here.follows_tree;
+  std::size_t const in_caches = is_at_place ? most * array_blocks : most;
+  std::size_t const block = is_whole ? count : streams ? streamed : in_caches;
   // Blocks end where cache lines do, because a line that is written in two parts goes through the
   // caches.
-  std::size_t const begun = is_whole || !streams ? 0 : begun_line(transport, here, buffers) % block;
+  std::size_t const in_line =
+      is_whole || !streams ? 0 : begun_line(transport, here, buffers) % block;
+  std::size_t const begun = in_line % unit_of(reduce) == 0 ? in_line : 0;
   for (std::size_t at = group.thread_rank() * block; at < begun + count;
        at += group.size() * block) {
     std::size_t const first = at < begun ? 0 : at - begun;
@@ -235,7 +246,7 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
         continue;
       }
     }
-    if constexpr (std::is_same_v<A, T> && combines_elements<Reducer, T>) {
+    if constexpr (combines_elements<Reducer, T> && !combines_arrays<Reducer, T>) {
       if (twin != nullptr) {
         auto const* const a = static_cast<T const*>(source(0).data) + first;
         auto const* const b = static_cast<T const*>(source(1).data) + first;
@@ -246,7 +257,7 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
       }
     }
     std::uint64_t const index = chunk_index(here) + first;
-    block_storage<A, most> storage;
+    block_storage<A, row_elements<T, A, Reducer>> storage;
     A* const total = place == nullptr ? storage.elements() : place + first;
     if (here.follows_tree) {
       tree_combination<T, decltype(source), decltype(ranks_of), Reducer>(source, ranks_of, reduce)
@@ -264,13 +275,11 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
         continue;
       }
     }
-    if constexpr (has_last_step) {
+    if constexpr (has_last_step<Reducer, T>) {
       if (is_last) {
-        block_storage<T, most> finished;
+        block_storage<T, row_elements<T, A, Reducer>> finished;
         T* const result = finished.elements();
-        fill(result, n, [=, &reduce](std::size_t i) {
-          return detail::finish(reduce, partial[i], ranks, element_place{index + i, rank});
-        });
+        finish_rows(partial, result, n, ranks, element_place{index, rank}, reduce);
         scatter_piece(transport, here, buffers, first, n, static_cast<T const*>(result));
         continue;
       }
