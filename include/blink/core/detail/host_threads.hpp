@@ -134,12 +134,13 @@ inline void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected,
 #endif
 }
 
-/// Wakes a thread that sleeps on `word`.
+/// Wakes up to `most` threads that sleep on `word`.
 ///
 /// Pre: the word was changed before.
-inline void wake([[maybe_unused]] std::atomic<std::uint32_t>& word) {
+inline void wake([[maybe_unused]] std::atomic<std::uint32_t>& word, [[maybe_unused]] int most = 1) {
 #if defined(__linux__)
-  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, most, nullptr, nullptr,
+          0);
 #endif
 }
 

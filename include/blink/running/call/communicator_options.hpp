@@ -69,6 +69,10 @@ struct communicator_options {
   /// reducer decides.
   order_promise order = order_promise::run;
   std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 only for `team_group`
+  /// The most memory for copies of messages that this rank has sent and no rank has received
+  /// (`point_to_point.hpp`). A pair of ranks may exceed it by 256 KiB. Ranks may
+  /// have different limits.
+  std::size_t kept_message_bytes = std::size_t{1} << 30;
 };
 
 /// Throws: precondition_error if an option is out of range.

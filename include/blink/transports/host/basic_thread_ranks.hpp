@@ -10,6 +10,7 @@
 #include <blink/running/call/communicator_base.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
+#include <blink/running/call/messenger.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
@@ -30,6 +31,8 @@
 namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
+
+class thread_messengers;  // thread_messengers.hpp
 
 /// A group of several threads. It names the type of their shared state. A single thread shares
 /// nothing.
@@ -140,6 +143,16 @@ class basic_thread_ranks {
   }
   /// Internal: the shared state of the ranks.
   [[nodiscard]] shared_state& state() { return state_; }
+  /// Internal: a rank's sends and receives. Messages that no rank has received stay from one `run`
+  /// to the next.
+  template <class Messengers = detail::thread_messengers>
+  [[nodiscard]] messenger& messages_of(int rank) {
+    static_assert(
+        requires { sizeof(Messengers); },
+        "blink: sends and receives of threads are in "
+        "blink/transports/host/thread_messengers.hpp, include it");
+    return messengers_.get([&] { return new Messengers(state_, options_); }).of(rank);
+  }
   /// Internal: the tuning tables of ranks that were given none. Ranks share them, because a table
   /// of default schedules grows with the square of the number of ranks.
   [[nodiscard]] detail::counted<detail::tuning_tables<>> const& tuning() const { return tuning_; }
@@ -214,6 +227,7 @@ class basic_thread_ranks {
 
   shared_state state_;
   communicator_options options_;
+  detail::lazy_messengers messengers_;
   std::atomic<bool> runs_ = false;
   detail::host_mutex mutex_;
   std::vector<detail::counted<prepared_schedule>> prepared_;
@@ -257,6 +271,11 @@ class thread_communicator : public communicator_base<thread_communicator<Transpo
 
   /// See `basic_thread_ranks::prepare`.
   prepared_schedule& prepare(schedule const& source) const { return shared_->prepare(source); }
+  /// See `messaging_communicator`.
+  template <class = when_used>
+  [[nodiscard]] messenger& messages() const {
+    return shared_->messages_of(this->rank());
+  }
   /// Internal: see `basic_thread_ranks::tuning`.
   [[nodiscard]] auto const& shared_tuning() const { return shared_->tuning(); }
 

@@ -9,6 +9,7 @@
 #include <blink/running/call/communicator_base.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
+#include <blink/running/call/messenger.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
@@ -81,6 +82,8 @@ class shared_array {
 
 namespace detail {
 
+class process_messengers;  // process_messengers.hpp
+
 /// The parts of a process's communicator that stay at their addresses when the communicator is
 /// moved.
 class process_parts final : public failure_detector {
@@ -140,6 +143,7 @@ class process_parts final : public failure_detector {
   std::vector<int> members;  // by rank of this communicator, the rank in the segment
   shared_state state;
   schedule_store prepared{*memory, key};
+  lazy_messengers messages;
 
  private:
   void join(process_parts const& from, rank_selection const& part) {
@@ -247,6 +251,20 @@ class basic_process_communicator : public communicator_base<basic_process_commun
     if constexpr (!Transport::reaches) return data;
     auto const home = parts_->segment->addresses().home_of(reinterpret_cast<std::uintptr_t>(data));
     return reinterpret_cast<void*>(home);
+  }
+
+  /// See `messaging_communicator`.
+  template <class Messengers = detail::process_messengers>
+  [[nodiscard]] messenger& messages() const {
+    static_assert(
+        requires { sizeof(Messengers); },
+        "blink: sends and receives of processes are in "
+        "blink/transports/host/process_messengers.hpp, include it");
+    auto& own = *parts_;
+    auto const make = [&] {
+      return new Messengers(own.state, own.options, own.rank, *own.memory, own.key, member());
+    };
+    return own.messages.get(make).of(own.rank);
   }
 
   /// Allocates what calls along a schedule need. The same schedule returns the same object again.

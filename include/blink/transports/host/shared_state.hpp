@@ -158,6 +158,9 @@ class shared_state {
     return failed != 0 && call_of(failed) <= present_call(rank);
   }
 
+  /// True if a call has failed, on whatever rank.
+  [[nodiscard]] bool has_failed() const { return head_->failure.load() != 0; }
+
   /// Fails the present call of a rank, or the next one if it is outside a call, and all later ones,
   /// on all ranks. The first failure of the earliest call is the one that is reported.
   ///
