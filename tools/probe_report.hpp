@@ -7,6 +7,8 @@
 #include <blink/planning/cost/cost_model.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
+#include <blink/topology/best_ring.hpp>
+#include <blink/topology/fit_machine.hpp>
 #include <blink/topology/measured_rates.hpp>
 #include <blink/topology/topology.hpp>
 #include <blink/topology/write_json.hpp>
@@ -14,8 +16,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 // What a probe shows. Shared by `blink probe` and the program for ranks of MPI.
@@ -37,6 +41,7 @@ struct probe_check {
 
 struct probe_result {
   topology machine;
+  ring_order ring;  ///< for a library of one ring; rank 0 only
   std::vector<slow_link> slow;
   std::vector<probe_check> checks;
 };
@@ -64,24 +69,45 @@ inline void print_matrix(char const* title, std::vector<std::vector<double>> con
   }
 }
 
-inline double median_of(std::vector<std::vector<double>> const& table) {
-  std::vector<double> all;
-  for (auto const& row : table) {
-    for (double const each : row) {
-      if (each > 0) all.push_back(each);
-    }
+/// A rate in GB/s; "?" if no time was left for it.
+inline std::string gigabytes(double bytes_per_second) {
+  if (bytes_per_second <= 0) return "?";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", bytes_per_second * 1e-9);
+  return text;
+}
+
+/// Numbers such as 0-3,8.
+inline std::string ranges_of(std::vector<std::size_t> const& sorted) {
+  std::string result;
+  for (std::size_t first = 0, end = 0; first < sorted.size(); first = end) {
+    for (end = first + 1; end < sorted.size() && sorted[end] == sorted[end - 1] + 1;) ++end;
+    result += (first == 0 ? "" : ",") + std::to_string(sorted[first]);
+    if (end > first + 1) result += "-" + std::to_string(sorted[end - 1]);
   }
-  if (all.empty()) return 0;
-  auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
+  return result;
+}
+
+inline void print_clusters(measured_rates const& rates) {
+  if (rates.clusters() < 2) return;
+  std::vector<std::vector<std::size_t>> members(rates.clusters());
+  for (std::size_t host = 0; host < rates.hosts(); ++host) {
+    members[static_cast<std::size_t>(rates.cluster_of[host])].push_back(host);
+  }
+  std::printf("\nclusters of hosts, and their rates to all others\n\n");
+  for (std::size_t c = 0; c < members.size(); ++c) {
+    std::printf("cluster %zu: %s out, %s in, hosts %s\n", c,
+                gigabytes(rates.cluster_out[c]).c_str(), gigabytes(rates.cluster_in[c]).c_str(),
+                ranges_of(members[c]).c_str());
+  }
+  print_matrix("clusters, with all of their hosts", rates.cluster_between, 1e-9);
 }
 
 inline void print(measured_rates const& rates, char const* joined, probe_options const& options) {
   std::printf("# blink probe: %zu ranks as %s on %zu host%s, messages of %zu bytes, GB/s\n",
               rates.ranks(), joined, rates.hosts(), rates.hosts() == 1 ? "" : "s", options.bytes);
   print_matrix("a pair alone, from the row's rank to the column's", rates.alone, 1e-9);
-  print_matrix("microseconds of a byte", rates.start_up, 1e6);
+  print_matrix("microseconds from a small message to its answer", rates.start_up, 1e6);
   bool has_any = false;
   for (double const each : rates.together) has_any = has_any || each > 0;
   if (has_any) {
@@ -92,19 +118,57 @@ inline void print(measured_rates const& rates, char const* joined, probe_options
     std::printf("\n");
   }
   print_matrix("hosts, with all of their ranks", rates.between, 1e-9);
+  print_matrix("the same while all hosts exchange data in pairs", rates.loaded, 1e-9);
   for (std::size_t host = 0; host < rates.hosts() && rates.hosts() > 1; ++host) {
-    std::printf("%shost %zu: %.3f out, %.3f in\n", host == 0 ? "\n" : "", host,
-                rates.out[host] * 1e-9, rates.in[host] * 1e-9);
+    std::printf("%shost %zu: %s out, %s in\n", host == 0 ? "\n" : "", host,
+                gigabytes(rates.out[host]).c_str(), gigabytes(rates.in[host]).c_str());
   }
+  print_clusters(rates);
 }
 
-inline void print_ring(ring_order const& order) {
+inline std::string comma_list(std::vector<int> const& numbers) {
+  std::string result;
+  for (int const each : numbers) result += (result.empty() ? "" : ",") + std::to_string(each);
+  return result;
+}
+
+/// The order of a ring's ranks, where it is faster than that of their numbers.
+inline void print_ring(ring_order const& order, measured_rates const& rates, double bytes,
+                       double step_seconds) {
   constexpr double least_gain = 1.05;
-  if (order.slowest <= order.slowest_as_they_are * least_gain) return;
-  std::printf("\nfor a library of one ring, ranks in this order are %.2f times as fast:\n ",
-              order.slowest / order.slowest_as_they_are);
-  for (int const rank : order.ranks) std::printf(" %d", rank);
-  std::printf("\n");
+  if (order.gain() <= least_gain) return;
+  auto const milliseconds = [&](ring_cost const& cost) {
+    return 1e3 * ring_all_reduce_seconds(cost, rates.ranks(), bytes, step_seconds);
+  };
+  std::printf(
+      "\nfor a library of one ring, ranks in this order are %.2f times as fast:\n"
+      "  all-reduce of %.0f bytes: %.3g ms as they are, %.3g ms in this order, predicted\n"
+      "  ranks %s\n",
+      order.gain(), bytes, milliseconds(order.as_they_are), milliseconds(order.cost),
+      comma_list(order.ranks).c_str());
+  std::vector<int> hosts;
+  for (int const rank : order.ranks) {
+    int const host = rates.host_of[static_cast<std::size_t>(rank)];
+    if (std::ranges::count(hosts, host) == 0) hosts.push_back(host);
+  }
+  if (hosts.size() > 1) std::printf("  hosts %s\n", comma_list(hosts).c_str());
+}
+
+/// A rankfile of Open MPI that gives the ranks this order: rank k of the next job is where rank
+/// `order[k]` was.
+///
+/// names: by rank: the name of its host
+inline std::string rankfile(std::vector<int> const& order, std::vector<std::string> const& names) {
+  std::map<std::string, int> found;  // by host: ranks so far
+  std::vector<int> place;            // by rank: its number on its host
+  for (auto const& name : names) place.push_back(found[name]++);
+  std::string result;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    auto const old = static_cast<std::size_t>(order[k]);
+    result += "rank " + std::to_string(k) + "=" + names[old] +
+              " slot=" + std::to_string(place[old]) + "\n";
+  }
+  return result;
 }
 
 }  // namespace probe_text
@@ -125,14 +189,20 @@ template <communicator Comm>
   if (prints) show::print(rates, joined, request.options);
   if (rates.ranks() > 1) {
     cost_parameters parameters;
-    parameters.step_seconds = show::median_of(rates.start_up) / 2;
-    auto const checked_bytes = request.options.bytes * rates.ranks();  // a message for each rank
+    parameters.step_seconds = common_start_up(rates) / 2;
+    // A message for each rank, of at most 16.
+    constexpr std::size_t most_messages = 16;
+    auto const checked_bytes = request.options.bytes * std::min(rates.ranks(), most_messages);
     detail::call_timer<Comm> timer(comm, collective::all_reduce, checked_bytes);
     if (prints) {
       std::printf("\nall-reduce of %zu bytes %14s %14s %14s\n", checked_bytes, "GB/s",
                   "predicted us", "measured us");
     }
-    for (auto const* const planner : {planned_by::exact, planned_by::ring}) {
+    // Optimal trees among many unequal hosts may take longer to find than all measurements.
+    constexpr std::size_t most_ranks = 64;
+    auto const* const trees =
+        rates.ranks() <= most_ranks ? planned_by::exact : planned_by::double_tree;
+    for (auto const* const planner : {trees, planned_by::ring}) {
       // All ranks find the same plan, because they have the same rates.
       plan_request wanted{collective::all_reduce};
       wanted.planner = planner;
@@ -149,7 +219,11 @@ template <communicator Comm>
       }
       result.checks.push_back(check);
     }
-    if (prints) show::print_ring(best_ring(rates));
+    if (prints) {
+      result.ring = best_ring(result.machine);
+      show::print_ring(result.ring, rates, static_cast<double>(checked_bytes),
+                       parameters.step_seconds);
+    }
   }
   if (request.described) {
     result.slow = slow_links(*request.described, rates, request.bytes_per_unit);

@@ -2,7 +2,8 @@
 // Probes the ranks of an MPI job and prints their machine. Ranks of one host share memory, ranks of
 // different hosts exchange messages.
 //     mpicxx -std=c++20 -O2 -Iinclude -Itools tools/mpi/probe.cpp -pthread -o probe
-// Options: --out FILE, --machine FILE, --seconds S, --bytes N.
+// Options: --out FILE, --rankfile FILE, --machine FILE, --seconds S, --bytes N. The rankfile is for
+// Open MPI: it gives the ranks the order of the best ring.
 
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
@@ -11,9 +12,32 @@
 
 #include "probe_report.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
+
+namespace {
+
+/// By rank: the name of its host.
+std::vector<std::string> names_of_hosts() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> own{};
+  int length = 0, ranks = 0;
+  MPI_Get_processor_name(own.data(), &length);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  std::vector<char> all(own.size() * static_cast<std::size_t>(ranks));
+  int const bytes = static_cast<int>(own.size());
+  MPI_Allgather(own.data(), bytes, MPI_CHAR, all.data(), bytes, MPI_CHAR, MPI_COMM_WORLD);
+  std::vector<std::string> result;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
+    result.emplace_back(all.data() + r * own.size());
+  }
+  return result;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
@@ -21,12 +45,14 @@ int main(int argc, char** argv) {
   try {
     blink::mpi_communicator comm(MPI_COMM_WORLD);
     blink::tools::probe_request request;
-    std::string out;
+    std::string out, rankfile;
     for (int k = 1; k < argc; ++k) {
       std::string const name = argv[k];
       if (++k == argc) throw blink::input_error(name + ": no value, expected one");
       if (name == "--out") {
         out = argv[k];
+      } else if (name == "--rankfile") {
+        rankfile = argv[k];
       } else if (name == "--machine") {
         request.described =
             blink::read_json(blink::detail::file_text(argv[k], "a machine file"), argv[k]);
@@ -37,13 +63,20 @@ int main(int argc, char** argv) {
         request.options.bytes = std::strtoul(argv[k], nullptr, 10);
       } else {
         throw blink::input_error(name +
-                                 ": expected --out, --machine, --seconds or --bytes and a value");
+                                 ": expected --out, --rankfile, --machine, --seconds or --bytes, "
+                                 "and a value");
       }
     }
     auto const found = blink::tools::run_probe(comm, request, "processes of MPI");
     if (comm.rank() == 0 && !out.empty()) {
       blink::detail::write_text(out, blink::write_json(found.machine));
       std::printf("\nmachine written to %s\n", out.c_str());
+    }
+    auto const names = names_of_hosts();
+    if (comm.rank() == 0 && !rankfile.empty()) {
+      blink::detail::write_text(rankfile,
+                                blink::tools::probe_text::rankfile(found.ring.ranks, names));
+      std::printf("\nrankfile written to %s\n", rankfile.c_str());
     }
   } catch (blink::error const& failure) {
     std::fprintf(stderr, "probe: %s\n", failure.what());

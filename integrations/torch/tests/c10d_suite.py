@@ -38,6 +38,9 @@ def stand_in(name):
         )
         return
 
+    # In debug mode PyTorch 1.13 wraps gloo's own groups only.
+    c10d._create_process_group_wrapper = lambda group, *_, **__: group
+
     class stand_in_for_gloo:
         def __new__(cls, store, rank, size, timeout=c10d.default_pg_timeout):
             return blink_torch.make(store, rank, size, timeout, "gloo")
@@ -79,6 +82,9 @@ def run_rank(args):
         store = os.path.join(args.folder, name)
         verdict, detail = "pass", ""
         torch.manual_seed(0)
+        for variable in [v for v in os.environ if v.startswith("TORCH_DISTRIBUTED_DEBUG")]:
+            del os.environ[variable]
+        dist.set_debug_level(dist.DebugLevel.OFF)
         try:
             test = on_hosts(name)
             test.rank = args.rank
@@ -147,7 +153,11 @@ def main():
     if args.rank >= 0:
         return run_rank(args)
     os.environ["WORLD_SIZE"] = str(args.ranks)
-    names = suite()[3]
+    try:
+        names = suite()[3]
+    except ImportError as missing:
+        print("skipped: PyTorch's suite needs another package: %s" % missing)
+        sys.exit(77)
     verdicts = {}
     begin = time.time()
     first = 0

@@ -78,7 +78,7 @@ template <message_channel Channel>
     return all;
   }();
   struct introduction {
-    std::array<std::uint64_t, names.size()> options;
+    std::array<std::uint64_t, common + 2> options;
     std::uint64_t has_fault;  // 1: an option is out of range
     std::uint64_t host;
   };
