@@ -39,7 +39,7 @@ def stand_in(name):
         return
 
     # In debug mode PyTorch 1.13 wraps gloo's own groups only.
-    c10d._create_process_group_wrapper = lambda group, *_, **__: group
+    c10d._create_process_group_wrapper = lambda wrapped_pg, *_, **__: wrapped_pg
 
     class stand_in_for_gloo:
         def __new__(cls, store, rank, size, timeout=c10d.default_pg_timeout):
