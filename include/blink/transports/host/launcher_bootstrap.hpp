@@ -79,7 +79,7 @@ class launcher_bootstrap {
   void send_all(void const* data, std::size_t bytes) {
     move_all(POLLOUT, bytes, [&](std::size_t done) {
       return ::send(connection_, static_cast<char const*>(data) + done, bytes - done,
-                  MSG_NOSIGNAL | MSG_DONTWAIT);
+                    MSG_NOSIGNAL | MSG_DONTWAIT);
     });
   }
   void receive_all(void* data, std::size_t bytes) {
