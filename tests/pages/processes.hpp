@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of a rank that is a process. See scripts/check_pages.
 #include <blink/collectives.hpp>
+#include <blink/collectives/point_to_point.hpp>
+#include <blink/transports/host/process_messengers.hpp>
 #include <blink/transports/host/processes.hpp>
 #include <blink/transports/host/registered_memory.hpp>
 #include <blink/transports/host/shared_memory_resource.hpp>
