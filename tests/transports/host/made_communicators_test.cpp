@@ -9,7 +9,6 @@
 #include "support/fresh_folder.hpp"
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -121,7 +120,6 @@ TEST(made_communicators, a_deadline_is_positive) {
 TEST(made_communicators, another_thread_ends_a_call_on_all_ranks) {
   auto const said = among_processes(3, [&](blink::file_bootstrap& all) {
     blink::process_communicator comm(all);
-    std::atomic<bool> is_over = false;
     std::thread other;
     if (comm.rank() == 0) {
       other = std::thread([&] {
