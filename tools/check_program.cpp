@@ -5,6 +5,7 @@
 #include <blink/interop/check_program.hpp>
 #include <blink/interop/graph_load.hpp>
 #include <blink/interop/mscclpp_load.hpp>
+#include <blink/interop/mscclpp_program.hpp>
 #include <blink/interop/program_load.hpp>
 #include <blink/interop/read_msccl_xml.hpp>
 #include <blink/interop/read_mscclpp_json.hpp>
@@ -129,21 +130,15 @@ void check_mscclpp(std::string const& text, std::string const& file,
   if (!report) throw input_error(file + ": " + *report.fault);
   int chunks = 0;
   std::size_t blocks = 0;
-  std::size_t operations = 0;
+  int operations = 0;
   for (auto const& rank : program.ranks) {
     chunks = std::max({chunks, rank.input_chunks, rank.output_chunks});
     blocks = std::max(blocks, rank.blocks.size());
-    for (auto const& block : rank.blocks) {
-      std::size_t count = 0;
-      for (auto const& segment : block.segments) {
-        count += segment.operations.size() + (segment.loop_chunks > 0 ? 1 : 0);
-      }
-      operations = std::max(operations, count);
-    }
+    for (auto const& block : rank.blocks) operations = std::max(operations, operation_count(block));
   }
   std::printf("%s: sound%s\n", file.c_str(), program.in_place ? ", in place" : ", out of place");
   print_collective(program, report);
-  std::printf("program      %d chunks, at most %zu blocks a rank, %zu operations a block, %s\n",
+  std::printf("program      %d chunks, at most %zu blocks a rank, %d operations a block, %s\n",
               chunks, blocks, operations, program.has_packets ? "LL" : "Simple");
   print_notes(report);
   if (machine) print_load(*machine, program, report);

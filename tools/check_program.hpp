@@ -12,7 +12,7 @@ namespace blink::tools {
 [[nodiscard]] bool is_program_text(std::string const& text);
 
 /// Checks an algorithm of MSCCL or an execution plan of MSCCL++, and prints its properties; with a
-/// machine, also the load on its links.
+/// machine, also the load on its links. Prints graphs of NCCL in the same way, without a check.
 ///
 /// Pre:    is_program_text(text).
 /// Throws: input_error that names the first fault.

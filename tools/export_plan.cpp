@@ -8,6 +8,7 @@
 #include <blink/interop/write_msccl_xml.hpp>
 #include <blink/interop/write_mscclpp_json.hpp>
 
+#include "arguments.hpp"
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -51,7 +52,7 @@ msccl_dialect dialect_of(std::string const& name) {
   return name == "legacy" ? msccl_dialect::legacy : msccl_dialect::azure;
 }
 
-void say_loss(double loss) {
+void print_loss(double loss) {
   if (loss > 0) std::printf("whole chunks cost %.2f %% of the rate\n", 100 * loss);
 }
 
@@ -71,7 +72,7 @@ void export_msccl(topology const& machine, plan const& p, export_options const& 
       "%d steps a block\n",
       options.msccl.c_str(), result.program.chunk_count, result.program.channel_count,
       result.most_blocks, result.most_steps);
-  say_loss(result.loss);
+  print_loss(result.loss);
   if (result.program.root) std::printf("call it with root %d\n", *result.program.root);
 }
 
@@ -89,7 +90,7 @@ void export_mscclpp(topology const& machine, plan const& p, export_options const
       options.mscclpp.c_str(), std::max(first.input_chunks, first.output_chunks),
       result.most_blocks, result.most_operations,
       16 * std::max(first.input_chunks, first.output_chunks));
-  say_loss(result.loss);
+  print_loss(result.loss);
 }
 
 }  // namespace

@@ -90,10 +90,7 @@ inline std::string ranges_of(std::vector<std::size_t> const& sorted) {
 
 inline void print_clusters(measured_rates const& rates) {
   if (rates.clusters() < 2) return;
-  std::vector<std::vector<std::size_t>> members(rates.clusters());
-  for (std::size_t host = 0; host < rates.hosts(); ++host) {
-    members[static_cast<std::size_t>(rates.cluster_of[host])].push_back(host);
-  }
+  auto const members = rates.hosts_of_clusters();
   std::printf("\nclusters of hosts, and their rates to all others\n\n");
   for (std::size_t c = 0; c < members.size(); ++c) {
     std::printf("cluster %zu: %s out, %s in, hosts %s\n", c,

@@ -4,7 +4,8 @@
     import lightgbm, blink_lightgbm
 
     with blink_lightgbm.network() as ranks:
-        data = lightgbm.Dataset(rows[ranks.rank :: ranks.count], labels[ranks.rank :: ranks.count])
+        data = lightgbm.Dataset(rows[ranks.rank :: ranks.count], labels[ranks.rank :: ranks.count],
+                                params=ranks.parameters)
         model = lightgbm.train({"objective": "binary", **ranks.parameters}, data)
 
 Start it with `blink run -n 4 -- python3 train.py`.

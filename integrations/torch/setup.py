@@ -17,7 +17,6 @@ if not os.path.exists(os.path.join(headers, "blink", "collectives.hpp")):
         "blink_torch: no blink/collectives.hpp in %s, expected blink's headers (BLINK_INCLUDE)"
         % headers
     )
-eigen = os.environ.get("EIGEN_INCLUDE", "/usr/include/eigen3")
 
 setuptools.setup(
     name="blink_torch",
@@ -30,7 +29,7 @@ setuptools.setup(
         cpp_extension.CppExtension(
             "blink_torch._C",
             sorted(str(p.relative_to(here)) for p in (here / "src").glob("*.cpp")),
-            include_dirs=[headers, eigen],
+            include_dirs=[headers],
             extra_compile_args=["-std=c++20", "-O3", "-DNDEBUG", "-g0"],
         )
     ],

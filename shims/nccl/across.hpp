@@ -228,7 +228,7 @@ class across {
   };
 
   static void expect_well(outcome const& how) {
-    if (how.code != result::success) throw refusal(how.code, how.text);
+    if (!is_well(how)) throw refusal(how.code, how.text);
   }
 
   blink::host_processes all_;

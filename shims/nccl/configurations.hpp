@@ -37,9 +37,11 @@ void expect_structure(char const* what, Structure const& given,
 
 /// True if a communicator with this configuration blocks. The other fields have no effect.
 ///
-/// Throws: refusal if the configuration is invalid.
-[[nodiscard]] inline bool blocks(configuration const* config) {
-  if (config == nullptr) return true;
+/// config:    null: none
+/// otherwise: the result without a configuration
+/// Throws:    refusal if the configuration is invalid.
+[[nodiscard]] inline bool blocks(configuration const* config, bool otherwise = true) {
+  if (config == nullptr) return otherwise;
   expect_structure("configuration", *config);
   int const asked = config->blocking;
   if (asked != 0 && asked != 1 && asked != unset_number) {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The functions that move and reduce elements, on `blink_nccl::chosen_platform`. Included by one
-// source.
+// The functions that move and reduce elements, make operations, and group calls, on
+// `blink_nccl::chosen_platform`. Included by one source.
 
 #include <blink/core/collective.hpp>
 
+#include "configurations.hpp"
 #include "dispatch.hpp"
 #include "functions.hpp"
 
 #include <cstddef>
+#include <cstring>
+#include <string>
 
 namespace blink_nccl {
 
@@ -184,9 +187,8 @@ result ncclBcast(void* data, std::size_t count, data_type type, int root, commun
   call_arguments const what{"ncclBcast", collective::broadcast, data, data, count, type, stream,
                             root};
   return collective_call<chosen_platform>(
-      what, given, nullptr, [&](auto const& there, auto* theirs) {
-        return call_there(there.Bcast, data, count, type, root, theirs, stream);
-      });
+      what, given, nullptr,
+      passed_on(&other_library::Bcast, data, count, type, root, given, stream));
 }
 
 result ncclSend(void const* input, std::size_t count, data_type type, int peer, communicator* given,
@@ -194,9 +196,8 @@ result ncclSend(void const* input, std::size_t count, data_type type, int peer, 
   call_arguments const what{"ncclSend", collective::permute, input, nullptr, count, type, stream,
                             peer};
   return piece_call<chosen_platform>(
-      what, shape::send, given, [&](auto const& there, auto* theirs) {
-        return call_there(there.Send, input, count, type, peer, theirs, stream);
-      });
+      what, shape::send, given,
+      passed_on(&other_library::Send, input, count, type, peer, given, stream));
 }
 
 result ncclRecv(void* output, std::size_t count, data_type type, int peer, communicator* given,
@@ -204,9 +205,66 @@ result ncclRecv(void* output, std::size_t count, data_type type, int peer, commu
   call_arguments const what{"ncclRecv", collective::permute, nullptr, output, count, type, stream,
                             peer};
   return piece_call<chosen_platform>(
-      what, shape::receive, given, [&](auto const& there, auto* theirs) {
-        return call_there(there.Recv, output, count, type, peer, theirs, stream);
-      });
+      what, shape::receive, given,
+      passed_on(&other_library::Recv, output, count, type, peer, given, stream));
+}
+
+// --- operations ---
+
+result ncclRedOpCreatePreMulSum(operation* where, void* factor, data_type type, residence place,
+                                communicator* given) {
+  using P = chosen_platform;
+  auto const own = [&](handle<P>& mine, auto&) -> outcome {
+    expect_result(where);
+    expect_type(type);
+    if (factor == nullptr) refuse_argument("the factor is null");
+    given_factor made{.type = type};
+    if (place == residence::host_immediate) {
+      std::memcpy(made.value.data(), factor, bytes_of(type));
+    } else if (place == residence::device) {
+      made.at = factor;
+    } else {
+      refuse_argument("residence " + std::to_string(static_cast<int>(place)) + ", expected 0 or 1");
+    }
+    *where = mine.add_operation(made);
+    return {};
+  };
+  return with_communicator<P>(
+      "ncclRedOpCreatePreMulSum", given, own,
+      passed_on(&other_library::RedOpCreatePreMulSum, where, factor, type, place, given));
+}
+result ncclRedOpDestroy(operation what, communicator* given) {
+  using P = chosen_platform;
+  return with_communicator<P>(
+      "ncclRedOpDestroy", given,
+      [&](handle<P>& mine, auto&) -> outcome {
+        mine.factor_of(what).reset();
+        return {};
+      },
+      passed_on(&other_library::RedOpDestroy, what, given));
+}
+
+// --- groups ---
+
+result ncclGroupStart() {
+  using P = chosen_platform;
+  return guarded<P>("ncclGroupStart", []() -> outcome {
+    group<P>::of_thread().start();
+    return {};
+  });
+}
+result ncclGroupEnd() {
+  using P = chosen_platform;
+  return guarded<P>("ncclGroupEnd", [] { return group<P>::of_thread().end(); });
+}
+/// Ends the group without its calls. No time is predicted, which NCCL's value for "unset" says.
+result ncclGroupSimulateEnd(simulation_info* info) {
+  using P = chosen_platform;
+  return guarded<P>("ncclGroupSimulateEnd", [&]() -> outcome {
+    expect_result(info);
+    expect_structure("simulation info", *info);
+    return group<P>::of_thread().simulate(*info);
+  });
 }
 
 }  // namespace blink_nccl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The functions that make, split and end communicators, on `blink_nccl::chosen_platform`. Included
-// by one source.
+// The functions that make unique ids, and make, split and end communicators, on
+// `blink_nccl::chosen_platform`. Included by one source.
 
 #include "dispatch.hpp"
 #include "functions.hpp"
@@ -14,6 +14,25 @@
 #include <utility>
 
 namespace blink_nccl {
+
+result ncclGetUniqueId(unique_id* id) {
+  using P = chosen_platform;
+  return guarded<P>("ncclGetUniqueId", [&]() -> outcome {
+    expect_result(id);
+    auto& ids = library<P>::the().ids;
+    if (fallback() == nullptr) {
+      auto const held = library<P>::the().lock();
+      *id = ids.make();
+      return {};
+    }
+    auto const how = call_there(fallback()->GetUniqueId, id);
+    auto const held = library<P>::the().lock();
+    if (how.code != result::success) return how;
+    bool const has_meeting = unique_ids::is_markable(*id) && covers_processes();
+    *id = has_meeting ? ids.make(*id) : ids.remember(*id);
+    return how;
+  });
+}
 
 /// A rank that joins a communicator.
 struct joining {
@@ -174,7 +193,7 @@ result ncclCommSplit(communicator* given, int color, int key, communicator** whe
     if (color < 0 && color != no_color) {
       refuse_argument("color " + std::to_string(color) + ", expected >= 0 or -1");
     }
-    bool const is_blocking = config == nullptr ? mine.blocks : blocks(config);
+    bool const is_blocking = blocks(config, mine.blocks);
     request<P> one;
     one.name = "ncclCommSplit";
     one.what = request<P>::shape::split;
@@ -215,7 +234,7 @@ result ncclCommFinalize(communicator* given) {
         mine.is_finalized = true;
         return {};
       },
-      [](auto const& there, auto* theirs) { return call_there(there.CommFinalize, theirs); });
+      passed_on(&other_library::CommFinalize, given));
 }
 
 /// Ends a rank's part, after `leave(team)`.
@@ -241,12 +260,12 @@ result end_communicator(char const* name, communicator* given, Leave const& leav
 result ncclCommDestroy(communicator* given) {
   return end_communicator(
       "ncclCommDestroy", given, [](auto& all, int rank) { all.leave(rank); },
-      [](auto const& there, auto* theirs) { return call_there(there.CommDestroy, theirs); });
+      passed_on(&other_library::CommDestroy, given));
 }
 result ncclCommAbort(communicator* given) {
   return end_communicator(
       "ncclCommAbort", given, [](auto& all, int rank) { all.abort(rank); },
-      [](auto const& there, auto* theirs) { return call_there(there.CommAbort, theirs); });
+      passed_on(&other_library::CommAbort, given));
 }
 
 }  // namespace blink_nccl

@@ -50,9 +50,8 @@ result ncclCommRevoke(communicator* given, int flags) {
     mine.is_revoked = true;
     return end_calls(mine, "revoked", mine.blocks, held);
   };
-  return with_communicator<P>("ncclCommRevoke", given, own, [&](auto const& there, auto* theirs) {
-    return call_there(there.CommRevoke, theirs, flags);
-  });
+  return with_communicator<P>("ncclCommRevoke", given, own,
+                              passed_on(&other_library::CommRevoke, given, flags));
 }
 
 /// Makes a communicator without the excluded ranks, which do not call. They may have died.
@@ -66,7 +65,7 @@ result ncclCommShrink(communicator* given, int* excluded, int excluded_count, co
       refuse_argument("flags " + std::to_string(flags) + ", expected 0 or 1");
     }
     auto const out = excluded_ranks(excluded, excluded_count, mine.rank, mine.rank_count);
-    bool const is_blocking = config == nullptr ? mine.blocks : blocks(config);
+    bool const is_blocking = blocks(config, mine.blocks);
     mine.expect_complete();
     if (flags == shrink_aborts) (void)end_calls(mine, "shrunk and ended", true, held);
     auto const what = mine.next(derivation::kind::shrunk, out);
@@ -98,9 +97,7 @@ result ncclCommGetUniqueId(communicator* given, unique_id* id) {
     return {};
   };
   return with_communicator<P>("ncclCommGetUniqueId", given, own,
-                              [&](auto const& there, auto* theirs) {
-                                return call_there(there.CommGetUniqueId, theirs, id);
-                              });
+                              passed_on(&other_library::CommGetUniqueId, given, id));
 }
 
 /// Joins a new rank to those of a communicator, on the device of the thread.
@@ -109,10 +106,10 @@ inline outcome grow_by_rank(communicator** where, int rank_count, unique_id cons
   using P = chosen_platform;
   if (id == nullptr) refuse_argument("the unique id is null, expected that of ncclCommGetUniqueId");
   expect_rank("rank", rank, rank_count);
-  joining what{where,          rank_count, *id,    rank, P::current_device(),
-               blocks(config), true,       config, true};
   // The ranks that exist are of the library that made the id.
-  what.may_forward = !unique_ids::has_mark(*id);
+  bool const may_forward = !unique_ids::has_mark(*id);
+  joining const what{where,          rank_count,  *id,    rank, P::current_device(),
+                     blocks(config), may_forward, config, true};
   auto held = library<P>::the().lock();
   return join_rank(what, held);
 }
@@ -126,7 +123,7 @@ inline outcome grow_from(handle<chosen_platform>& mine, int rank_count, unique_i
     refuse_argument(found(rank_count) + " ranks, expected more than the " + found(mine.rank_count) +
                     " that exist");
   }
-  bool const is_blocking = config == nullptr ? mine.blocks : blocks(config);
+  bool const is_blocking = blocks(config, mine.blocks);
   mine.expect_complete();
   auto const what = mine.next(derivation::kind::grown);
   auto const agreed = mine.all->id_of(what, library<chosen_platform>::the().ids);

@@ -47,9 +47,9 @@ result ncclCommRegister(communicator* given, void* memory, std::size_t bytes, vo
     *registered = memory;
     return {};
   };
-  return with_communicator<P>("ncclCommRegister", given, own, [&](auto const& there, auto* theirs) {
-    return call_there(there.CommRegister, theirs, memory, bytes, registered);
-  });
+  return with_communicator<P>(
+      "ncclCommRegister", given, own,
+      passed_on(&other_library::CommRegister, given, memory, bytes, registered));
 }
 result ncclCommDeregister(communicator* given, void* registered) {
   using P = chosen_platform;
@@ -61,9 +61,7 @@ result ncclCommDeregister(communicator* given, void* registered) {
     return {};
   };
   return with_communicator<P>("ncclCommDeregister", given, own,
-                              [&](auto const& there, auto* theirs) {
-                                return call_there(there.CommDeregister, theirs, registered);
-                              });
+                              passed_on(&other_library::CommDeregister, given, registered));
 }
 
 /// Suspends a rank's part of a communicator, which then takes no calls. It keeps its memory,
@@ -78,9 +76,8 @@ result ncclCommSuspend(communicator* given, int flags) {
     mine.is_suspended = true;
     return {};
   };
-  return with_communicator<P>("ncclCommSuspend", given, own, [&](auto const& there, auto* theirs) {
-    return call_there(there.CommSuspend, theirs, flags);
-  });
+  return with_communicator<P>("ncclCommSuspend", given, own,
+                              passed_on(&other_library::CommSuspend, given, flags));
 }
 result ncclCommResume(communicator* given) {
   using P = chosen_platform;
@@ -89,9 +86,8 @@ result ncclCommResume(communicator* given) {
     mine.is_suspended = false;
     return {};
   };
-  return with_communicator<P>("ncclCommResume", given, own, [](auto const& there, auto* theirs) {
-    return call_there(there.CommResume, theirs);
-  });
+  return with_communicator<P>("ncclCommResume", given, own,
+                              passed_on(&other_library::CommResume, given));
 }
 
 /// Returns the bytes that a communicator holds on the rank's device, for all its ranks there.
@@ -121,9 +117,8 @@ result ncclCommMemStats(communicator* given, memory_statistic which, std::uint64
     }
     refuse_argument("statistic " + std::to_string(static_cast<int>(which)) + ", expected 0 to 3");
   };
-  return with_communicator<P>("ncclCommMemStats", given, own, [&](auto const& there, auto* theirs) {
-    return call_there(there.CommMemStats, theirs, which, value);
-  });
+  return with_communicator<P>("ncclCommMemStats", given, own,
+                              passed_on(&other_library::CommMemStats, given, which, value));
 }
 
 }  // namespace blink_nccl

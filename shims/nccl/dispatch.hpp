@@ -20,6 +20,8 @@
 #include <cstddef>
 #include <cstdio>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace blink_nccl {
@@ -33,20 +35,11 @@ result guarded(char const* name, Body const& body) {
   } catch (...) {
     how = current_outcome();
   }
-  if (how.code == result::success || how.code == result::in_progress) return how.code;
+  if (is_well(how)) return how.code;
   last_error() = std::string(name) + ": " + how.text;
   if (reports_errors()) std::fprintf(stderr, "blink: %s\n", last_error().c_str());
   group<P>::of_thread().note(how);
   return how.code;
-}
-
-/// Calls a function of the other library.
-///
-/// Throws: refusal if that library has no function of this name.
-template <class... Parameters, class... Arguments>
-outcome call_there(result (*function)(Parameters...), Arguments... arguments) {
-  if (function == nullptr) refuse_usage("the other library lacks the function");
-  return {function(arguments...), in_other_library};
 }
 
 /// Runs `own(handle, lock)` for a communicator of this library, or `there(library, communicator)`
@@ -65,22 +58,25 @@ result with_communicator(char const* name, communicator* given, Own const& own,
   });
 }
 
-/// Refuses a call on a communicator of this library.
-template <platform P, class There>
-result refuse_own(char const* name, char const* why, communicator* given, There const& there) {
-  return with_communicator<P>(
-      name, given, [&](handle<P>&, auto&) -> outcome { refuse_usage(why); }, there);
-}
-/// Refuses a call without a communicator, or hands it to the other library if there is one.
-///
-/// refused: the answer if there is none
-template <platform P, class Function, class... Arguments>
-result only_there(char const* name, outcome const& refused, Function function,
-                  Arguments... arguments) {
-  return guarded<P>(name, [&]() -> outcome {
-    if (fallback() == nullptr) throw refusal(refused.code, refused.text);
-    return call_there(fallback()->*function, arguments...);
-  });
+/// The answer to a call that this library does not support.
+struct unsupported {
+  result code;
+  char const* text;
+};
+/// Refuses a call, or passes it on to the other library: if the communicator among the arguments is
+/// of that library, or if none is among them and there is that library.
+template <platform P, class... Parameters, class... Arguments>
+result only_there(char const* name, unsupported const& why,
+                  result (*other_library::*function)(Parameters...), Arguments... arguments) {
+  auto const there = passed_on(function, arguments...);
+  outcome const refused{why.code, why.text};
+  if constexpr ((std::is_same_v<Arguments, communicator*> || ...)) {
+    auto* const given = std::get<communicator*>(std::tuple(arguments...));
+    return with_communicator<P>(name, given, [&](handle<P>&, auto&) { return refused; }, there);
+  } else {
+    return guarded<P>(
+        name, [&] { return fallback() == nullptr ? refused : there(*fallback(), nullptr); });
+  }
 }
 
 inline void expect_type(data_type type) {

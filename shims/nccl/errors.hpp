@@ -28,6 +28,11 @@ struct outcome {
   std::string text{};
 };
 
+/// True for a call that has succeeded or goes on.
+[[nodiscard]] inline bool is_well(outcome const& how) {
+  return how.code == result::success || how.code == result::in_progress;
+}
+
 /// A refused call, with the code for its kind.
 struct refusal : blink::error {
   refusal(result kind, std::string const& text) : blink::error(text), code(kind) {}

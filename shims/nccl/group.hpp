@@ -55,14 +55,11 @@ class group {
   [[nodiscard]] outcome simulate(simulation_info& info) {
     if (depth_ == 0) refuse_usage("no open group, expected an earlier ncclGroupStart");
     if (depth_ > 1) refuse_usage("the group is within another one, expected the outermost group");
-    if (is_open_there_ && fallback()->GroupSimulateEnd == nullptr) {
-      refuse_usage("the other library lacks the function");
-    }
+    if (is_open_there_) expect_there(fallback()->GroupSimulateEnd);
     info.time = simulation_info::unknown_time;
     outcome how = trouble_;
     if (std::exchange(is_open_there_, false)) {
-      auto const theirs = fallback()->GroupSimulateEnd(&info);
-      if (theirs != result::success) keep_first(how, outcome{theirs, in_other_library});
+      keep_first(how, call_there(fallback()->GroupSimulateEnd, &info));
     }
     depth_ = 0;
     trouble_ = {result::invalid_usage, "the group was only simulated"};
@@ -122,24 +119,16 @@ class group {
         if (one.target == nullptr && is_well(made)) temporary.push_back(one.mine);
         keep_first(how, made);
       }
-      if (how.code == result::success || how.code == result::in_progress) {
-        keep_first(how, run_calls(calls));
-      }
+      if (is_well(how)) keep_first(how, run_calls(calls));
     } catch (...) {
       how = current_outcome();
     }
     end_temporary(temporary);
-    if (std::exchange(is_open_there_, false)) {
-      auto const theirs = fallback()->GroupEnd();
-      if (theirs != result::success) keep_first(how, outcome{theirs, in_other_library});
-    }
+    if (std::exchange(is_open_there_, false)) keep_first(how, call_there(fallback()->GroupEnd));
     return how;
   }
   static void keep_first(outcome& all, outcome const& next) {
     if (is_well(all) && next.code != result::success) all = next;
-  }
-  [[nodiscard]] static bool is_well(outcome const& how) {
-    return how.code == result::success || how.code == result::in_progress;
   }
   static void end_temporary(std::vector<handle<P>*> const& list) {
     if (list.empty()) return;

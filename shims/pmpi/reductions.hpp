@@ -25,6 +25,7 @@ template <class Handle>
 bool is_one_of(Handle one, std::initializer_list<Handle> all) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
+
 /// Applies an MPI operation to elements of any type, as bytes, in the order of the ranks.
 struct mpi_operation {
   static constexpr bool is_commutative = false;

@@ -118,12 +118,14 @@ TEST(point_to_point, arguments_out_of_range_are_refused) {
                  "start_send on rank 0: the other rank is 2, expected a rank of the communicator");
     EXPECT_ERROR(blink::send(comm, -1, &data, 1), "the other rank is -1");
     EXPECT_ERROR(blink::send(comm, 1, &data, 1, any_tag), "the tag is -1, expected at least 0");
-    EXPECT_ERROR(blink::send(comm, 1, none, 1), "the buffer is null");
-    EXPECT_ERROR(blink::send(comm, 1, &data, SIZE_MAX / 4), "the bytes overflow");
+    EXPECT_ERROR(blink::send(comm, 1, none, 1),
+                 "start_send on rank 0: the buffer of 1 elements is null, expected their address");
+    EXPECT_ERROR(blink::send(comm, 1, &data, SIZE_MAX / 4),
+                 "elements of 4 bytes are more than an address can name");
     EXPECT_ERROR(blink::send(comm, 1, &data, 1, 0, -1s), "the longest time of a wait is negative");
     EXPECT_ERROR(blink::receive(comm, -2, &data, 1), "start_receive on rank 0: the other rank is");
     EXPECT_ERROR(blink::receive(comm, 1, &data, 1, -2), "the tag is -2");
-    EXPECT_ERROR(blink::receive(comm, 1, none, 1), "the buffer is null");
+    EXPECT_ERROR(blink::receive(comm, 1, none, 1), "is null");
     EXPECT_ERROR(blink::receive(comm, 1, none, 0, 0, -1s), "negative");
     blink::started_receive nothing;
     EXPECT_ERROR(nothing.wait(), "not started");
@@ -337,7 +339,7 @@ TEST(point_to_point, a_time_that_is_over_names_the_peer_and_withdraws_the_receiv
     if (comm.rank() == 0) {
       auto const start = clock_type::now();
       EXPECT_EQ(cause_of([&] { blink::receive(comm, 1, data.data(), 10, 7, 40ms); },
-                         "rank 0, receive from rank 1, tag 7: no message (waited 0.0"),
+                         "rank 0, receive from rank 1, tag 7: no message (waited "),
                 cause::timed_out);
       auto const waited = clock_type::now() - start;
       EXPECT_GE(waited, 40ms);

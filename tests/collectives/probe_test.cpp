@@ -22,12 +22,26 @@
 // Rooms may be compiled as one source.
 namespace blink::probe_test { namespace {
 
+/// The results of all ranks are equal, and fit a machine that can be planned for.
+void expect_equal_and_fitting(std::vector<measured_rates> const& results) {
+  auto const& first = results[0];
+  for (auto const& other : results) EXPECT_TRUE(other == first);
+  auto const machine = fit_machine(first);
+  EXPECT_NO_THROW(validate(machine));
+  EXPECT_NO_THROW(require_connected(machine));
+  EXPECT_EQ(machine.rank_positions().size(), results.size());
+}
+
+/// So that no load of the computer leaves a pattern out.
+constexpr double unlimited_seconds = 1e9;
+
 TEST(probe, threads_are_one_host_with_equal_results_on_all_ranks) {
   thread_ranks threads(3);
   std::vector<measured_rates> results(3);
   probe_options options;
   options.bytes = 1 << 16;
   options.calls = 2;
+  options.seconds = unlimited_seconds;
   threads.run(
       [&](auto& comm) { results[static_cast<std::size_t>(comm.rank())] = probe(comm, options); });
   auto const& first = results[0];
@@ -39,14 +53,7 @@ TEST(probe, threads_are_one_host_with_equal_results_on_all_ranks) {
       EXPECT_EQ(first.start_up[a][b] > 0, a != b);
     }
   }
-  for (auto const& other : results) {
-    EXPECT_EQ(other.alone, first.alone);
-    EXPECT_EQ(other.together, first.together);
-  }
-  auto const machine = fit_machine(first);
-  EXPECT_NO_THROW(validate(machine));
-  EXPECT_NO_THROW(require_connected(machine));
-  EXPECT_EQ(machine.rank_positions().size(), 3U);
+  expect_equal_and_fitting(results);
 }
 
 TEST(probe, pairs_are_left_out_when_the_time_is_over) {
@@ -61,32 +68,13 @@ TEST(probe, pairs_are_left_out_when_the_time_is_over) {
   });
 }
 
-/// The results of all ranks are equal, and fit a machine that can be planned for.
-void expect_equal_and_fitting(std::vector<measured_rates> const& results) {
-  auto const& first = results[0];
-  for (auto const& other : results) {
-    EXPECT_EQ(other.alone, first.alone);
-    EXPECT_EQ(other.start_up, first.start_up);
-    EXPECT_EQ(other.between, first.between);
-    EXPECT_EQ(other.loaded, first.loaded);
-    EXPECT_EQ(other.out, first.out);
-    EXPECT_EQ(other.in, first.in);
-    EXPECT_EQ(other.cluster_of, first.cluster_of);
-    EXPECT_EQ(other.cluster_out, first.cluster_out);
-  }
-  auto const machine = fit_machine(first);
-  EXPECT_NO_THROW(validate(machine));
-  EXPECT_NO_THROW(require_connected(machine));
-  EXPECT_EQ(machine.rank_positions().size(), results.size());
-}
-
 TEST(probe, many_hosts_are_sampled) {
   constexpr int ranks = 20;
   std::vector<measured_rates> results(ranks);
   probe_options options;
   options.bytes = 1 << 10;
   options.calls = 1;
-  options.seconds = 60;
+  options.seconds = unlimited_seconds;
   blink_test::run_over_messages(ranks, {.ranks_of_host = 2}, [&](auto& comm) {
     results[static_cast<std::size_t>(comm.rank())] = probe(comm, options);
   });
@@ -114,6 +102,7 @@ TEST(probe, many_hosts_are_sampled) {
 class distant_channel : public blink_test::thread_channel {
  public:
   static constexpr int near = 3;  // ranks of a group
+  static constexpr std::chrono::milliseconds near_delay{1}, far_delay{3};
 
   distant_channel(blink_test::thread_network& network, int rank)
       : thread_channel(network, rank), network_ranks_(static_cast<std::size_t>(rank_count())) {
@@ -121,7 +110,7 @@ class distant_channel : public blink_test::thread_channel {
   }
   void send(void const* from, std::size_t bytes, int peer, int tag, request& operation) {
     bool const is_near = in_network(rank()) / near == in_network(peer) / near;
-    std::this_thread::sleep_for(std::chrono::milliseconds(is_near ? 1 : 3));
+    std::this_thread::sleep_for(is_near ? near_delay : far_delay);
     thread_channel::send(from, bytes, peer, tag, operation);
   }
   [[nodiscard]] distant_channel duplicate() {
@@ -159,18 +148,20 @@ TEST(probe, distant_hosts_have_long_start_ups) {
   });
   expect_equal_and_fitting(results);
   auto const& first = results[0];
-  // Which hosts are found together depends on the load of this machine; see fit_machine_test.cpp.
+  ASSERT_EQ(first.hosts(), std::size_t{ranks});
+  // A load lengthens all times. So it changes which hosts are found together, but no least time.
+  double const there_and_back =
+      2 * std::chrono::duration<double>(distant_channel::far_delay).count();
   auto const start_ups = start_up_of_hosts(first);
-  EXPECT_EQ(cluster_hosts(start_ups).size(), std::size_t{ranks});
   int measured = 0;
   for (std::size_t a = 0; a < 3; ++a) {
     for (std::size_t b = 3; b < 6; ++b) {
       if (start_ups[a][b] <= 0) continue;  // no time was left
-      EXPECT_GT(start_ups[a][b], 0.5e-3);
+      EXPECT_GE(start_ups[a][b], there_and_back);
       ++measured;
     }
   }
-  EXPECT_GT(measured, 0);
+  EXPECT_GT(measured, 0);  // groups are odd, so that each round crosses
 }
 
 TEST(probe, options_out_of_range) {

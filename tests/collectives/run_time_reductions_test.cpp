@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions whose elements are chosen at run time: every type and operation against a loop,
-// functions of the program, types of other libraries.
+// functions of the program, types of other libraries. The functions of all types are compiled at
+// the end of this file.
+
+#define BLINK_EXTERN_ARRAY_KERNELS
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -51,6 +54,7 @@ using blink::operation;
 
 static_assert(blink::element_type_of<brain> == element_type::bfloat16);
 static_assert(blink::element_type_of<std::complex<double>> == element_type::complex128);
+static_assert(!blink::has_element_type<std::complex<long double>>);
 static_assert(blink::element_type_of<char> ==
               (std::is_signed_v<char> ? element_type::int8 : element_type::uint8));
 
@@ -523,3 +527,5 @@ TEST(calls_of_run_time_reductions, refuse_wrong_buffers_and_operations) {
 }
 
 }}  // namespace run_time_reductions_test
+
+BLINK_ARRAY_KERNELS();

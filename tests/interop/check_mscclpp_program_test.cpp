@@ -244,6 +244,13 @@ TEST(check_mscclpp_program, names_the_first_fault_of_the_structure) {
               move(kind::put, {here(in, 0), here(out, 0)}, {at(1, in, 0), at(1, in, 1)});
         },
         "rank 0, block 0, operation 3: 'put' from two buffers, expected one"},
+       {"a put over a switch channel",
+        [](auto& p) {
+          for (auto& rank : p.ranks) rank.groups.assign(2, {in, {0, 1}, 2});
+          block(p, 0)[3] = move(kind::put, {here(in, 0)}, {at(1, in, 0)});
+          block(p, 0)[3].channels = {{mscclpp_channel_type::multimem, 1}};
+        },
+        "rank 0, block 0, operation 3: 'put' over switch channels, expected memory or port"},
        {"a signal with a put over memory",
         [](auto& p) {
           block(p, 0)[3] = move(kind::put_signal, {here(in, 0)}, {at(1, in, 0)});

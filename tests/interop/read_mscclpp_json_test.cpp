@@ -107,7 +107,7 @@ mscclpp_program all_operations() {
     rank.semaphores = 3;
     rank.semaphore_values = {0, 7, 0};
     rank.blocks.resize(2);
-    for (std::size_t k = 0; k < mscclpp_names.size(); ++k) {
+    for (std::size_t k = 0; k < mscclpp_kinds.size(); ++k) {
       mscclpp_operation op{static_cast<mscclpp_kind>(k)};
       bool const is_group = op.kind >= mscclpp_kind::group_reduce;
       auto const type = op.kind == mscclpp_kind::flush || op.kind == mscclpp_kind::put_signal
@@ -149,6 +149,14 @@ TEST(read_mscclpp_json, every_operation_is_read_as_written) {
   EXPECT_EQ(again.ranks[0].groups, program.ranks[0].groups);
   EXPECT_EQ(again.ranks[0].semaphore_values, program.ranks[0].semaphore_values);
   EXPECT_EQ(again, program);
+}
+
+TEST(read_mscclpp_json, absent_values_of_semaphores_are_written_as_0) {
+  auto program = all_operations();
+  program.ranks[1].semaphore_values = {5};
+  auto const again = read_mscclpp_json(write_mscclpp_json(program), "m.json");
+  EXPECT_EQ(again.ranks[1].semaphores, 3);
+  EXPECT_EQ(again.ranks[1].semaphore_values, (std::vector<int>{5, 0, 0}));
 }
 
 TEST(read_mscclpp_json, names_file_line_rank_block_and_operation) {
@@ -204,7 +212,7 @@ TEST(read_mscclpp_json, names_file_line_rank_block_and_operation) {
       {&port, "\"remote_buffer_ids\": [0]", "\"remote_buffer_ids\": [4]",
        "rank 0, block 0, remote_buffer_refs: found 4, expected one of the 1 remote buffers"},
       {&earlier, "\"rspkt\"", "\"respkt\"",
-       "rank 0, block 0, operation 1: found 'respkt', expected one of nop, barrier, signal"},
+       "rank 0, block 0, operation 1: found 'respkt', expected one of nop, wait, signal, put"},
       {&earlier, "\"cids\": [0]", "\"cids\": [1]",
        "rank 0, block 0, channel: found 1, expected one of the 1 channels of the rank"},
       {&earlier, "\"o_cids\": [{\"id\": 0", "\"o_cids\": [{\"id\": 1",

@@ -119,7 +119,9 @@ TEST(best_ring, one_rank_and_no_path) {
   topology apart;
   apart.nodes = {{0, node_kind::rank, ""}, {1, node_kind::rank, ""}};
   EXPECT_EQ(best_ring(apart).cost.bytes_per_second, 0);
-  EXPECT_ERROR((void)cost_of_ring(apart, {0}), "expected each of them once");
+  for (auto const& order : {std::vector<int>{0}, {0, 0}, {1, 2}}) {
+    EXPECT_ERROR((void)cost_of_ring(apart, order), "expected each of them once");
+  }
 }
 
 }}  // namespace blink::best_ring_test

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/cost/cost_model.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/detail/measure_rates.hpp>
 #include <blink/topology/fit_machine.hpp>
@@ -7,6 +6,7 @@
 #include <blink/topology/rank_paths.hpp>
 
 #include "support/expect_error.hpp"
+#include "support/machine_contents.hpp"
 #include "support/simulated_meter.hpp"
 #include <gtest/gtest.h>
 
@@ -24,6 +24,7 @@
 // Rooms may be compiled as one source.
 namespace blink::fit_machine_test { namespace {
 
+using blink_test::best_rate;
 using blink_test::clustered_hosts;
 using blink_test::simulated_meter;
 
@@ -47,10 +48,6 @@ measured_rates even_rates(int hosts, int ranks) {
   rates.out.assign(h, 2 * giga);
   rates.in.assign(h, 2 * giga);
   return rates;
-}
-
-rational best_rate(topology const& machine, collective kind) {
-  return make_plan(machine, plan_request{kind}).rate;
 }
 
 TEST(fit_machine, ranks_of_one_host_meet_at_a_switch) {
@@ -126,6 +123,8 @@ TEST(fit_machine, nothing_measured) {
   EXPECT_ERROR((void)fit_machine(rates), "no rate between hosts was measured");
   rates = even_rates(2, 1);
   rates.cluster_of = {0, 1};
+  EXPECT_ERROR((void)fit_machine(rates), "expected the same");
+  rates.cluster_of = {0};
   EXPECT_ERROR((void)fit_machine(rates), "expected the same");
 }
 

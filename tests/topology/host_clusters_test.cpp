@@ -166,6 +166,15 @@ TEST(cluster_hosts, tables_of_other_shapes) {
   EXPECT_ERROR((void)complete_pairs({{0, 1}, {1, 0}}, {0}), "expected the same");
 }
 
+TEST(members_of, groups_in_the_order_of_their_numbers) {
+  using detail::members_of;
+  using detail::numbered_by_first;
+  auto const group_of = numbered_by_first(std::vector<std::string>{"b", "a", "b", "c"});
+  EXPECT_EQ(group_of, (std::vector<int>{0, 1, 0, 2}));
+  EXPECT_EQ(members_of(group_of), (std::vector<std::vector<std::size_t>>{{0, 2}, {1}, {3}}));
+  EXPECT_TRUE(members_of({}).empty());
+}
+
 TEST(complete_pairs, medians_of_the_two_clusters_in_each_direction) {
   host_table table(6, std::vector<double>(6, 0));
   std::vector<int> const cluster_of{0, 0, 0, 1, 1, 2};

@@ -15,7 +15,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -35,6 +34,14 @@ std::vector<std::string> names_of_hosts() {
     result.emplace_back(all.data() + r * own.size());
   }
   return result;
+}
+
+/// The number that is the value of an option.
+double number_of(std::string const& option, std::string const& text) {
+  auto const value = blink::detail::read_decimal(text, 9);
+  if (value && *value > 0) return value->to_double();
+  throw blink::input_error(option + ": found " + blink::detail::in_quotes(text) +
+                           ", expected a positive number");
 }
 
 }  // namespace
@@ -58,9 +65,9 @@ int main(int argc, char** argv) {
             blink::read_json(blink::detail::file_text(argv[k], "a machine file"), argv[k]);
         request.bytes_per_unit = blink::bytes_per_second(request.described->unit);
       } else if (name == "--seconds") {
-        request.options.seconds = std::strtod(argv[k], nullptr);
+        request.options.seconds = number_of(name, argv[k]);
       } else if (name == "--bytes") {
-        request.options.bytes = std::strtoul(argv[k], nullptr, 10);
+        request.options.bytes = static_cast<std::size_t>(number_of(name, argv[k]));
       } else {
         throw blink::input_error(name +
                                  ": expected --out, --rankfile, --machine, --seconds or --bytes, "

@@ -310,19 +310,40 @@ class call_records final : public call_observer {
 /// Records the calls of this process as the environment asks, from the first call of this function
 /// to the end of the process.
 ///
-/// Does nothing if the environment asks for nothing, or from the second call on.
+/// Does nothing if the environment asks for nothing, or from the second call on. Ranks that are
+/// processes need no call of it: their first communicator records, unless the program has an
+/// observer by then.
 ///
 /// Throws: input_error if a variable is wrong or a file cannot be opened.
 inline void record_calls_as_environment_says() {
-  static std::unique_ptr<call_records> const records = [] {
+  // Threads may call collectives until the process ends, so the observer stays.
+  static call_records* const records = [] {
     auto const options = read_record_environment();
-    std::unique_ptr<call_records> result;
-    if (options.writes_nothing()) return result;
-    result = std::make_unique<call_records>(options);
-    observe_calls(result.get());
+    if (options.writes_nothing()) return static_cast<call_records*>(nullptr);
+    auto* const result = new call_records(options);
+    observe_calls(result);
     return result;
   }();
   static_cast<void>(records);
 }
+
+namespace detail {
+
+/// The same for the communicators of processes. Does nothing if there is an observer. A wrong
+/// variable or file is printed, because a rank without records must not keep its peers waiting.
+inline void record_calls_of_process() {
+  static bool const is_first = [] {
+    if (present_observer.load() != nullptr) return false;
+    try {
+      record_calls_as_environment_says();
+    } catch (error const& problem) {
+      std::fprintf(stderr, "blink: no records of calls: %s\n", problem.what());
+    }
+    return true;
+  }();
+  static_cast<void>(is_first);
+}
+
+}  // namespace detail
 
 }}  // namespace blink::BLINK_ABI

@@ -8,6 +8,7 @@
 #include <blink/running/call/messenger.hpp>
 
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <string_view>
 #include <type_traits>
@@ -59,10 +60,9 @@ class held_operation {
 };
 
 template <class = when_used>
-[[noreturn]] BLINK_COLD void refuse_message(std::string_view call, int rank, text_piece fault,
-                                            long long found, text_piece expected) {
-  throw precondition_error(
-      text_of({call, " on rank ", rank, ": ", fault, found, ", expected ", expected}));
+[[noreturn]] BLINK_COLD void refuse_message(std::string_view call, int rank,
+                                            std::initializer_list<text_piece> fault) {
+  throw precondition_error(text_of({call, " on rank ", rank, ": ", text_of(fault)}));
 }
 
 /// Returns the bytes of a message's elements.
@@ -75,17 +75,18 @@ template <class T>
   static_assert(std::is_trivially_copyable_v<T>,
                 "blink: elements of messages are trivially copyable types");
   if (peer < least_peer || peer >= rank_count) {
-    refuse_message(call, rank, "the other rank is ", peer, "a rank of the communicator");
+    refuse_message(call, rank,
+                   {"the other rank is ", peer, ", expected a rank of the communicator"});
   }
-  if (tag < least_tag) refuse_message(call, rank, "the tag is ", tag, "at least 0");
+  if (tag < least_tag) refuse_message(call, rank, {"the tag is ", tag, ", expected at least 0"});
   if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) {
-    refuse_message(call, rank, "the bytes overflow an address, elements of bytes: ", sizeof(T),
-                   "fewer elements");
+    refuse_message(call, rank,
+                   {count, " elements of ", sizeof(T),
+                    " bytes are more than an address can name, expected fewer elements"});
   }
   if (data == nullptr && count > 0) {
     refuse_message(call, rank,
-                   "the buffer is null, bytes: ", static_cast<long long>(count * sizeof(T)),
-                   "a buffer");
+                   {"the buffer of ", count, " elements is null, expected their address"});
   }
   return count * sizeof(T);
 }
@@ -190,7 +191,8 @@ class started_receive {
 /// receiver does. Copies that no rank has received may take
 /// `communicator_options::kept_message_bytes` for each sender. Beyond that, the rest of the message
 /// moves while this rank tests or waits. The receiver is then inside a receive from this rank, or
-/// waits for another message.
+/// waits for another message. Over UCX that holds for each message of more than some kilobytes,
+/// between ranks of one host too. It also moves while this rank waits in a collective.
 ///
 /// data:   belongs to the send until it has ended
 /// tag:    at least 0

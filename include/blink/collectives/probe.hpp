@@ -15,13 +15,12 @@
 #include <blink/schedule/schedule.hpp>
 #include <blink/topology/detail/measure_rates.hpp>
 #include <blink/topology/detail/message_pattern.hpp>
+#include <blink/topology/host_clusters.hpp>
 #include <blink/topology/measured_rates.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -156,14 +155,9 @@ class communicator_meter {
 /// The number of each rank's host, from 0 by their first ranks.
 template <communicator Comm>
 [[nodiscard]] std::vector<int> numbered_hosts(Comm const& comm) {
-  auto const hosts = hosts_of(comm);
-  std::map<std::uint64_t, int> numbers;
-  std::vector<int> result;
-  for (int rank = 0; rank < comm.rank_count(); ++rank) {
-    auto const host = hosts.empty() ? 0 : hosts[static_cast<std::size_t>(rank)];
-    result.push_back(numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
-  }
-  return result;
+  auto hosts = hosts_of(comm);
+  hosts.resize(static_cast<std::size_t>(comm.rank_count()));  // one host, if none is known
+  return numbered_by_first(hosts);
 }
 
 }  // namespace detail

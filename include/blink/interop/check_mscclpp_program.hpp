@@ -3,10 +3,8 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/interop/detail/mscclpp_limit_notes.hpp>
-#include <blink/interop/detail/mscclpp_memory.hpp>
 #include <blink/interop/detail/mscclpp_run.hpp>
-#include <blink/interop/detail/mscclpp_scales.hpp>
+#include <blink/interop/detail/mscclpp_scale.hpp>
 #include <blink/interop/detail/mscclpp_structure.hpp>
 #include <blink/interop/detail/program_fault.hpp>
 #include <blink/interop/mscclpp_program.hpp>
@@ -21,33 +19,30 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 ///
 /// is_strict: whether relaxed signals and flushes without destinations publish no data; set to
 ///            false, with a note, where a plan needs them to
-/// Returns:   a note, if there is one.
+/// Returns:   notes
 /// Throws:    program_fault.
-[[nodiscard]] inline std::optional<std::string> try_mscclpp(mscclpp_program const& program,
-                                                            int root, mscclpp_scale const& scale,
-                                                            bool& is_strict) {
+[[nodiscard]] inline std::vector<std::string> try_mscclpp(mscclpp_program const& program, int root,
+                                                          mscclpp_scale const& scale,
+                                                          bool& is_strict) {
   auto const run_once = [&] {
     mscclpp_run run(program, root, scale, is_strict);
     run.run();
     return run.rank_with_changed_input();
   };
-  std::string reason;
+  std::vector<std::string> notes;
   std::optional<int> changed;
   try {
     changed = run_once();
   } catch (program_fault const& fault) {
     if (!is_strict) throw;
     is_strict = false;
-    reason = fault.what();
+    notes.push_back(
+        "relies on relaxed signals for data, or on a flush that MSCCL++ 0.8 to 0.10 leave out: " +
+        std::string(fault.what()));
     changed = run_once();
   }
-  if (!reason.empty()) {
-    return "relies on relaxed signals for data, or on a flush that MSCCL++ 0.8 to 0.10 leave "
-           "out: " +
-           reason;
-  }
-  if (!changed) return std::nullopt;
-  return "out of place, the input of rank " + std::to_string(*changed) + " is overwritten";
+  if (changed) notes.push_back(changed_input_note(*changed));
+  return notes;
 }
 
 }}}  // namespace blink::BLINK_ABI::detail
@@ -87,7 +82,7 @@ namespace blink { inline namespace BLINK_ABI {
       root = detail::root_of(program);
       report.root = root;
     }
-    report.notes = detail::limit_notes(program);
+    report.notes = detail::mscclpp_limit_notes().of(program);
     if (!program.collective && program.in_place) {
       report.notes.emplace_back(
           "in place, but the meaning of the collective is not known: run with two buffers");
@@ -95,8 +90,9 @@ namespace blink { inline namespace BLINK_ABI {
     bool is_strict = true;
     for (auto const& [scale, name, is_rare] : detail::scales_of(program, report.notes)) {
       try {
-        auto const note = detail::try_mscclpp(program, root, scale, is_strict);
-        if (note) report.notes.push_back(*note + name);
+        for (auto const& note : detail::try_mscclpp(program, root, scale, is_strict)) {
+          report.notes.push_back(note + name);
+        }
       } catch (detail::program_fault const& fault) {
         if (!is_rare) throw detail::program_fault(fault, name);
         report.notes.push_back(std::string(fault.what()) + name);

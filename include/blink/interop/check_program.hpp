@@ -43,7 +43,7 @@ namespace detail {
     run.check_results();
     auto const changed = run.rank_with_changed_input();
     if (in_place || !changed) return std::nullopt;
-    return "out of place, the input of rank " + std::to_string(*changed) + " is overwritten";
+    return changed_input_note(*changed);
   } catch (program_fault const& fault) {
     if (!fault.is_stuck || room.counts_steps) throw program_fault(fault, shape);
     auto whole = room;

@@ -128,7 +128,7 @@ struct mscclpp_result {
                                  "rank " + std::to_string(r), options.limits);
     result.most_blocks = std::max(result.most_blocks, static_cast<int>(rank.blocks.size()));
     for (auto const& block : rank.blocks) {
-      result.most_operations = std::max(result.most_operations, detail::operation_count(block));
+      result.most_operations = std::max(result.most_operations, operation_count(block));
     }
   }
   return result;

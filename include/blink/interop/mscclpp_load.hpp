@@ -30,14 +30,11 @@ namespace blink { inline namespace BLINK_ABI {
   detail::load_router router(machine, program.ranks.size());
   std::map<ends, rational> sent;  // chunks
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    auto const& groups = program.ranks[r].groups;
     auto const add = [&](detail::mscclpp_end const& end, rational const& amount, bool leaves) {
-      auto peers = std::vector<int>{end.place.rank};
-      if (end.place.group >= 0) peers = groups[static_cast<std::size_t>(end.place.group)].ranks;
       ends between;
-      for (int const peer : peers) {
+      for (int const peer : detail::owners_of(program, static_cast<int>(r), end.place).ranks) {
         auto const other = static_cast<std::size_t>(peer);
-        if (peer < 0 || other == r) continue;
+        if (other == r) continue;
         between.push_back(leaves ? std::pair(r, other) : std::pair(other, r));
       }
       if (!between.empty()) sent[between] += end.is_packets ? amount * 2 : amount;

@@ -3,9 +3,9 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/step_program.hpp>
 
-#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -51,61 +51,6 @@ struct mscclpp_place {
   friend auto operator<=>(mscclpp_place const&, mscclpp_place const&) = default;
 };
 
-/// The operations of a thread block.
-///
-/// Packets hold data and the number of the call (LL protocol) and need twice the memory. A read of
-/// packets waits until they have arrived.
-enum class mscclpp_kind : std::uint8_t {
-  sync,                     ///< the block's threads wait for each other
-  wait,                     ///< for one more signal on each channel
-  signal,                   ///< once on each channel
-  put,                      ///< each source to its destination, at a peer
-  copy,                     ///< the same, inside the rank
-  reduce,                   ///< the sum of the sources to the destination
-  acquire,                  ///< waits until each semaphore is positive, takes one off
-  release,                  ///< adds one to each semaphore
-  barrier,                  ///< some blocks of the rank wait for each other
-  relaxed_wait,             ///< as wait, without a promise about the peer's stores
-  relaxed_signal,           ///< as signal, without a promise about earlier stores
-  flush,                    ///< waits until what was put over the port channels has arrived
-  put_signal,               ///< over ports: put, then signal
-  put_signal_flush,         ///< over ports: put, signal, flush
-  get,                      ///< each source, at a peer, to its destination
-  reduce_put,               ///< reduce, with more destinations at peers
-  read_reduce,              ///< reduce, with all sources but the first at peers
-  read_reduce_put,          ///< read_reduce, with more destinations at peers
-  put_packets,              ///< put, arriving as packets; over ports, sources are packets
-  forward_packets,          ///< packets to packets at peers
-  pack,                     ///< copy, to packets
-  unpack,                   ///< copy, from packets
-  reduce_packets,           ///< reduce, with all sources but the first packets
-  reduce_packets_put,       ///< the same, with more destinations: packets at peers
-  reduce_packets_pack,      ///< reduce_packets, with a second destination: packets
-  reduce_packets_pack_put,  ///< the same, with more destinations: packets at peers
-  group_reduce,             ///< the sum over a group's ranks to all ranks of a group
-  group_store,              ///< the source to all ranks of a group
-  group_store_packets,      ///< packets to packets at all ranks of a group
-};
-
-/// The names of operations in MSCCL++'s files.
-inline constexpr std::array<std::string_view, 29> mscclpp_names{
-    "nop",     "wait",    "signal",    "put",    "copy",     "re",   "sem_acquire", "sem_release",
-    "barrier", "rlxwait", "rlxsignal", "flush",  "pws",      "pwsf", "get",         "res",
-    "rre",     "rres",    "ppkt",      "rppkt",  "cpkt",     "upkt", "repkt",       "respkt",
-    "recpkt",  "recspkt", "glres",     "gstore", "gstorepkt"};
-
-/// The name of an operation in MSCCL++'s files.
-[[nodiscard]] constexpr std::string_view to_text(mscclpp_kind kind) {
-  return mscclpp_names[static_cast<std::size_t>(kind)];
-}
-
-/// True if the operation adds up.
-[[nodiscard]] constexpr bool adds_up(mscclpp_kind kind) {
-  return kind == mscclpp_kind::reduce ||
-         (kind >= mscclpp_kind::reduce_put && kind <= mscclpp_kind::read_reduce_put) ||
-         (kind >= mscclpp_kind::reduce_packets && kind <= mscclpp_kind::group_reduce);
-}
-
 /// One operation of a thread block.
 struct mscclpp_operation {
   mscclpp_kind kind = mscclpp_kind::sync;
@@ -136,6 +81,13 @@ struct mscclpp_block {
   friend bool operator==(mscclpp_block const&, mscclpp_block const&) = default;
 };
 
+/// The number of a block's operations, a loop counting as one more.
+[[nodiscard]] inline int operation_count(mscclpp_block const& block) {
+  std::size_t count = 0;
+  for (auto const& s : block.segments) count += s.operations.size() + (s.loop_chunks > 0 ? 1 : 0);
+  return static_cast<int>(count);
+}
+
 /// Ranks whose buffers a switch reads and writes together.
 struct mscclpp_group {
   step_buffer buffer = step_buffer::input;
@@ -154,7 +106,23 @@ struct mscclpp_rank {
   int semaphores = 0;             ///< that blocks of this rank share
   std::vector<mscclpp_block> blocks;
   std::vector<mscclpp_group> groups = {};
-  std::vector<int> semaphore_values = {};  ///< at the start; empty: all 0
+  std::vector<int> semaphore_values = {};  ///< at the start; 0 for those that are absent
+
+  /// The peers by id of the channel. Pre: the type is memory or port.
+  [[nodiscard]] std::vector<int> const& peers(mscclpp_channel_type type) const {
+    return type == mscclpp_channel_type::port ? port_peers : memory_peers;
+  }
+  [[nodiscard]] std::vector<int>& peers(mscclpp_channel_type type) {
+    return type == mscclpp_channel_type::port ? port_peers : memory_peers;
+  }
+  [[nodiscard]] std::size_t channel_count(mscclpp_channel_type type) const {
+    return type == mscclpp_channel_type::multimem ? groups.size() : peers(type).size();
+  }
+  /// A semaphore's value at the start.
+  [[nodiscard]] int semaphore_value(int semaphore) const {
+    auto const at = static_cast<std::size_t>(semaphore);
+    return at < semaphore_values.size() ? semaphore_values[at] : 0;
+  }
   friend bool operator==(mscclpp_rank const&, mscclpp_rank const&) = default;
 };
 
@@ -175,8 +143,20 @@ struct mscclpp_program {
   int threads = 1024;  ///< of a block
   std::uint64_t least_bytes = 0;
   std::uint64_t most_bytes = std::numeric_limits<std::uint64_t>::max();
+
+  /// The bytes of one iteration of a loop.
+  [[nodiscard]] int unit_of(mscclpp_segment const& loop) const {
+    return loop.unit_bytes > 0 ? loop.unit_bytes : unit_bytes;
+  }
   friend bool operator==(mscclpp_program const&, mscclpp_program const&) = default;
 };
+
+/// The name of a collective in MSCCL++'s files: blink's name without "_".
+[[nodiscard]] inline std::string mscclpp_name(collective kind) {
+  std::string name(to_text(kind));
+  std::erase(name, '_');
+  return name;
+}
 
 /// The limits of MSCCL++'s executor.
 struct mscclpp_limits {

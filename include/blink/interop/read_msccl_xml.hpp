@@ -213,13 +213,11 @@ class msccl_reader {
     chunk_place place;
     if (is_used) (void)element.required_text(buffer);
     auto const name = element.text(buffer);
-    if (name == "o") {
-      place.buffer = step_buffer::output;
-    } else if (name == "s") {
-      place.buffer = step_buffer::scratch;
-    } else if (element.has(buffer) && name != "i") {
+    auto const found = buffer_of(name);
+    if (!found && element.has(buffer)) {
       element.fail(std::string(buffer) + "=" + in_quotes(name) + ", expected i, o or s");
     }
+    place.buffer = found.value_or(step_buffer::input);
     if (is_used) (void)element.required_text(offset);
     place.chunk = static_cast<int>(element.integer(offset, -1, most_chunks).value_or(-1));
     return place;

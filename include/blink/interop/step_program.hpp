@@ -27,6 +27,18 @@ enum class step_buffer : std::uint8_t { input, output, scratch };
   return names[static_cast<std::size_t>(buffer)];
 }
 
+/// The letter of a buffer in the files of MSCCL and MSCCL++: i, o or s.
+[[nodiscard]] constexpr std::string_view letter_of(step_buffer buffer) {
+  return to_text(buffer).substr(0, 1);
+}
+/// The buffer with a letter; nothing for other texts.
+[[nodiscard]] constexpr std::optional<step_buffer> buffer_of(std::string_view letter) {
+  for (auto const buffer : {step_buffer::input, step_buffer::output, step_buffer::scratch}) {
+    if (letter == letter_of(buffer)) return buffer;
+  }
+  return std::nullopt;
+}
+
 /// The action of a step on each of its chunks.
 enum class step_kind : std::uint8_t {
   send,                      ///< source to the send peer

@@ -72,8 +72,7 @@ namespace detail {
     return " " + std::string(name) + "=\"" + std::string(value) + "\"";
   };
   auto const place = [&](char const* buffer, char const* offset, chunk_place const& at) {
-    constexpr std::string_view names[] = {"i", "o", "s"};
-    return text(buffer, names[static_cast<std::size_t>(at.buffer)]) + number(offset, at.chunk);
+    return text(buffer, letter_of(at.buffer)) + number(offset, at.chunk);
   };
   // The older runtime has no value for "no limit".
   auto const most_bytes = program.most_bytes == 0 && dialect == msccl_dialect::legacy

@@ -5,7 +5,9 @@
 #include <blink/core/config.hpp>
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/mscclpp_program.hpp>
+#include <blink/interop/step_program.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +16,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ struct position_list {
 /// lists.
 class mscclpp_rank_writer {
  public:
-  explicit mscclpp_rank_writer(int unit_bytes) : unit_bytes_(unit_bytes) {}
+  explicit mscclpp_rank_writer(mscclpp_program const& program) : program_(&program) {}
 
   [[nodiscard]] mscclpp_json write(mscclpp_rank const& rank, std::size_t id) {
     auto blocks = mscclpp_json::array();
@@ -53,20 +54,18 @@ class mscclpp_rank_writer {
     connect(type::port, rank.port_peers);
     for (auto const& group : rank.groups) {
       channels.push_back({{"channel_type", to_text(type::multimem)},
-                          {"buffer_type", name_of(group.buffer)},
+                          {"buffer_type", letter_of(group.buffer)},
                           {"rank_groups", {{{"size", group.chunks}, {"ranks", group.ranks}}}}});
     }
     auto buffers = mscclpp_json::array();
     for (auto const& [over, place] : remote_.values) {
       buffers.push_back({{"rank", place.first},
-                         {"type", name_of(place.second)},
+                         {"type", letter_of(place.second)},
                          {"access_channel_types", {to_text(over)}}});
     }
     auto semaphores = mscclpp_json::array();
     for (int s = 0; s < rank.semaphores; ++s) {
-      bool const is_zero = rank.semaphore_values.empty();
-      semaphores.push_back(
-          {{"init_value", is_zero ? 0 : rank.semaphore_values[static_cast<std::size_t>(s)]}});
+      semaphores.push_back({{"init_value", rank.semaphore_value(s)}});
     }
     return {{"id", id},
             {"input_chunks", rank.input_chunks},
@@ -82,11 +81,6 @@ class mscclpp_rank_writer {
   using type = mscclpp_channel_type;
   using buffer_key = std::pair<type, std::pair<int, step_buffer>>;
 
-  [[nodiscard]] static std::string_view name_of(step_buffer buffer) {
-    constexpr std::string_view names[] = {"i", "o", "s"};
-    return names[static_cast<std::size_t>(buffer)];
-  }
-
   [[nodiscard]] mscclpp_json write(mscclpp_block const& block, std::size_t id) {
     channels_.clear();
     buffers_.clear();
@@ -100,8 +94,7 @@ class mscclpp_rank_writer {
         operations.push_back(
             {{"name", "pipeline"},
              {"iter_context",
-              {{"unit_size", segment.unit_bytes > 0 ? segment.unit_bytes : unit_bytes_},
-               {"num_chunks", segment.loop_chunks}}},
+              {{"unit_size", program_->unit_of(segment)}, {"num_chunks", segment.loop_chunks}}},
              {"ops", std::move(inside)}});
       }
     }
@@ -143,7 +136,7 @@ class mscclpp_rank_writer {
         if (place.group >= 0) {
           one["switch_channel_id"] = channels_[type::multimem].of(place.group);
         } else if (place.rank < 0) {
-          one["type"] = name_of(place.buffer);
+          one["type"] = letter_of(place.buffer);
         } else {
           int const known = remote_.of({*over, {place.rank, place.buffer}});
           one["buffer_id"] = buffers_[*over].of(known);
@@ -170,19 +163,11 @@ class mscclpp_rank_writer {
     return result;
   }
 
+  mscclpp_program const* program_;
   position_list<buffer_key> remote_;
   std::map<type, position_list<int>> channels_;  // of the block
   std::map<type, position_list<int>> buffers_;   // the same
-  int unit_bytes_;
 };
-
-/// The name of a collective in MSCCL++'s files: blink's name without "_".
-[[nodiscard]] inline std::string mscclpp_name(mscclpp_program const& program) {
-  if (!program.collective) return program.collective_name;
-  std::string name(to_text(*program.collective));
-  std::erase(name, '_');
-  return name;
-}
 
 }}}  // namespace blink::BLINK_ABI::detail
 
@@ -192,19 +177,21 @@ namespace blink { inline namespace BLINK_ABI {
 [[nodiscard]] inline std::string write_mscclpp_json(mscclpp_program const& program) {
   auto ranks = nlohmann::ordered_json::array();
   for (auto const& rank : program.ranks) {
-    ranks.push_back(detail::mscclpp_rank_writer(program.unit_bytes).write(rank, ranks.size()));
+    ranks.push_back(detail::mscclpp_rank_writer(program).write(rank, ranks.size()));
   }
-  nlohmann::ordered_json const result{{"name", program.name},
-                                      {"collective", detail::mscclpp_name(program)},
-                                      {"protocol", program.has_packets ? "LL" : "Simple"},
-                                      {"inplace", program.in_place},
-                                      {"reuse_resources", program.shares_scratch},
-                                      {"gpus", std::move(ranks)},
-                                      {"num_threads_per_block", program.threads},
-                                      {"use_double_scratch_buffer", program.doubles_scratch},
-                                      {"buffer_alignment", program.alignment},
-                                      {"min_message_size", program.least_bytes},
-                                      {"max_message_size", program.most_bytes}};
+  nlohmann::ordered_json const result{
+      {"name", program.name},
+      {"collective",
+       program.collective ? mscclpp_name(*program.collective) : program.collective_name},
+      {"protocol", program.has_packets ? "LL" : "Simple"},
+      {"inplace", program.in_place},
+      {"reuse_resources", program.shares_scratch},
+      {"gpus", std::move(ranks)},
+      {"num_threads_per_block", program.threads},
+      {"use_double_scratch_buffer", program.doubles_scratch},
+      {"buffer_alignment", program.alignment},
+      {"min_message_size", program.least_bytes},
+      {"max_message_size", program.most_bytes}};
   return result.dump(1) + "\n";
 }
 

@@ -120,12 +120,8 @@ template <class Function>
           .combine =
               [](void const* a, void const* b, void* result, std::size_t count,
                  array_operation const& how) {
-                detail::combine_into_second(
-                    static_cast<std::byte const*>(a), static_cast<std::byte const*>(b),
-                    static_cast<std::byte*>(result), count, how.element_bytes,
-                    [&how](void const* in, void* inout, std::size_t n) {
-                      (*static_cast<Function const*>(how.context))(in, inout, n);
-                    });
+                detail::combine_into_second(a, b, result, count, how.element_bytes,
+                                            *static_cast<Function const*>(how.context));
               },
           .context = &function};
 }

@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/detail/rows.hpp>
+#include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
 
 #include <cstddef>
@@ -36,11 +37,9 @@ struct second_replacing_reducer {
   Function function;
 
   void combine(T const* a, T const* b, T* result, std::size_t count) const {
-    combine_into_second(reinterpret_cast<std::byte const*>(a),
-                        reinterpret_cast<std::byte const*>(b), reinterpret_cast<std::byte*>(result),
-                        count, sizeof(T),
-                        [this](std::byte const* in, std::byte* inout, std::size_t n) {
-                          function(reinterpret_cast<T const*>(in), reinterpret_cast<T*>(inout), n);
+    combine_into_second(a, b, result, count, sizeof(T),
+                        [this](void const* in, void* inout, std::size_t n) {
+                          function(static_cast<T const*>(in), static_cast<T*>(inout), n);
                         });
   }
   T operator()(T const& a, T const& b) const {
@@ -70,19 +69,6 @@ template <class T, class Function>
   requires std::is_invocable_v<Function const&, T const*, T*, std::size_t>
 [[nodiscard]] detail::second_replacing_reducer<T, Function> into_second(Function const& function) {
   return {function};
-}
-
-/// A reducer whose operands keep the order of the ranks, made by `in_order_of_ranks`.
-template <class Reducer>
-struct rank_ordered_reducer : Reducer {
-  static constexpr bool is_commutative = false;
-};
-
-/// Makes a reducer that is not commutative, whatever `reduce` is.
-template <class Reducer>
-  requires std::is_class_v<Reducer>
-[[nodiscard]] constexpr rank_ordered_reducer<Reducer> in_order_of_ranks(Reducer const& reduce) {
-  return {reduce};
 }
 
 static_assert(

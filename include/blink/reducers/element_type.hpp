@@ -2,12 +2,14 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/text.hpp>
 #include <blink/reducers/small_float.hpp>
 
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -85,14 +87,14 @@ namespace detail {
   constexpr std::uint64_t mark = 0x626c696e6bULL << 24;  // no state of a reducer by chance
   return mark | static_cast<std::uint64_t>(type) << 8 | static_cast<std::uint64_t>(what);
 }
-/// The reduction with a number; empty if it is none.
+/// The reduction with a number, as "sum of float32"; empty if it is none.
 template <class = when_used>
-[[nodiscard]] std::string_view reduction_name(std::uint64_t id, bool of_type) {
+[[nodiscard]] BLINK_COLD std::string reduction_name(std::uint64_t id) {
   auto const type = static_cast<std::size_t>(id >> 8 & 0xff);
   auto const what = static_cast<std::size_t>(id & 0xff);
   if (type >= element_type_names.size() || what >= operation_names.size()) return {};
   if (id != reduction_id(static_cast<element_type>(type), static_cast<operation>(what))) return {};
-  return of_type ? element_type_names[type] : operation_names[what];
+  return text_of({operation_names[what], " of ", element_type_names[type]});
 }
 
 /// The integers of a size: signed, and unsigned behind it.
@@ -109,11 +111,18 @@ concept two_parts =
       { value.real() } -> std::convertible_to<typename T::value_type>;
       { value.imag() } -> std::convertible_to<typename T::value_type>;
     } && std::is_floating_point_v<typename T::value_type> &&
-    sizeof(T) == 2 * sizeof(typename T::value_type);
+    sizeof(T) == 2 * sizeof(typename T::value_type) && sizeof(T) <= 16;
 
 template <class T>
 inline constexpr bool is_character_or_integer =
-    std::is_integral_v<T> && !std::is_same_v<std::remove_cv_t<T>, bool>;
+    std::is_integral_v<T> && sizeof(T) <= 8 && !std::is_same_v<std::remove_cv_t<T>, bool>;
+
+/// The trait of one of blink's own types.
+template <class T, element_type Type>
+struct own_element {
+  using element = T;
+  static constexpr element_type type = Type;
+};
 
 }  // namespace detail
 
@@ -130,41 +139,22 @@ struct element_trait;
 
 template <class T>
   requires detail::is_character_or_integer<T>
-struct element_trait<T> {
-  using element = T;
-  static constexpr element_type type = detail::integer_type(sizeof(T), std::is_signed_v<T>);
-};
+struct element_trait<T>
+    : detail::own_element<T, detail::integer_type(sizeof(T), std::is_signed_v<T>)> {};
 template <detail::two_parts T>
-struct element_trait<T> {
-  using element = T;
-  static constexpr element_type type =
-      sizeof(T) == 8 ? element_type::complex64 : element_type::complex128;
+struct element_trait<T>
+    : detail::own_element<T, sizeof(T) == 8 ? element_type::complex64 : element_type::complex128> {
 };
 template <>
-struct element_trait<bool> {
-  using element = bool;
-  static constexpr element_type type = element_type::boolean;
-};
+struct element_trait<bool> : detail::own_element<bool, element_type::boolean> {};
 template <>
-struct element_trait<float> {
-  using element = float;
-  static constexpr element_type type = element_type::float32;
-};
+struct element_trait<float> : detail::own_element<float, element_type::float32> {};
 template <>
-struct element_trait<double> {
-  using element = double;
-  static constexpr element_type type = element_type::float64;
-};
+struct element_trait<double> : detail::own_element<double, element_type::float64> {};
 template <>
-struct element_trait<float16> {
-  using element = float16;
-  static constexpr element_type type = element_type::float16;
-};
+struct element_trait<float16> : detail::own_element<float16, element_type::float16> {};
 template <>
-struct element_trait<bfloat16> {
-  using element = bfloat16;
-  static constexpr element_type type = element_type::bfloat16;
-};
+struct element_trait<bfloat16> : detail::own_element<bfloat16, element_type::bfloat16> {};
 
 /// The trait of a type that has the bytes of another type.
 template <class Foreign, class Element>

@@ -8,55 +8,12 @@
 #include <blink/reducers/detail/array_kernels.hpp>
 #include <blink/reducers/element_type.hpp>
 
-#include <cstdint>
-
 namespace blink { inline namespace BLINK_ABI {
-
-namespace detail {
-
-template <class = when_used>
-[[nodiscard]] array_operation rows_of(element_type type, operation what) {
-  switch (type) {
-    case element_type::int8:
-      return array_kernels<element_type::int8>::rows(what);
-    case element_type::uint8:
-      return array_kernels<element_type::uint8>::rows(what);
-    case element_type::int16:
-      return array_kernels<element_type::int16>::rows(what);
-    case element_type::uint16:
-      return array_kernels<element_type::uint16>::rows(what);
-    case element_type::int32:
-      return array_kernels<element_type::int32>::rows(what);
-    case element_type::uint32:
-      return array_kernels<element_type::uint32>::rows(what);
-    case element_type::int64:
-      return array_kernels<element_type::int64>::rows(what);
-    case element_type::uint64:
-      return array_kernels<element_type::uint64>::rows(what);
-    case element_type::float16:
-      return array_kernels<element_type::float16>::rows(what);
-    case element_type::bfloat16:
-      return array_kernels<element_type::bfloat16>::rows(what);
-    case element_type::float32:
-      return array_kernels<element_type::float32>::rows(what);
-    case element_type::float64:
-      return array_kernels<element_type::float64>::rows(what);
-    case element_type::boolean:
-      return array_kernels<element_type::boolean>::rows(what);
-    case element_type::complex64:
-      return array_kernels<element_type::complex64>::rows(what);
-    case element_type::complex128:
-      return array_kernels<element_type::complex128>::rows(what);
-  }
-  return {};
-}
-
-}  // namespace detail
 
 /// True if an operation is defined on a type.
 template <class = when_used>
 [[nodiscard]] bool has_operation(element_type type, operation what) {
-  return detail::rows_of(type, what).combine != nullptr;
+  return detail::find_operation(type, what).combine != nullptr;
 }
 
 /// The reduction of elements of `type` by `what`, for a call whose elements are chosen at run time:
@@ -76,7 +33,7 @@ template <class = when_used>
 /// Throws: input_error if the type has no such operation.
 template <class = when_used>
 [[nodiscard]] array_operation operation_of(element_type type, operation what) {
-  auto result = detail::rows_of(type, what);
+  auto result = detail::find_operation(type, what);
   if (result.combine == nullptr) {
     throw input_error(detail::text_of({"operation_of: ", to_text(type), " has no ", to_text(what),
                                        ", expected an operation on this type"}));
@@ -90,28 +47,13 @@ template <has_element_type T>
 }
 
 // The functions of all types take a second to compile. A program of many units may compile them
-// once, in one or several of its units: it defines BLINK_EXTERN_ARRAY_KERNELS for all units, and
-// has a line such as BLINK_ARRAY_KERNELS(float32) for each type.
-#define BLINK_ARRAY_KERNELS(name) \
-  template struct blink::detail::array_kernels<blink::element_type::name>;
+// once: it defines BLINK_EXTERN_ARRAY_KERNELS for all units, and one of them has the line
+// BLINK_ARRAY_KERNELS().
+#define BLINK_ARRAY_KERNELS()                                                          \
+  template blink::array_operation blink::detail::find_operation<>(blink::element_type, \
+                                                                  blink::operation)
 #if defined(BLINK_EXTERN_ARRAY_KERNELS)
-namespace detail {
-extern template struct array_kernels<element_type::int8>;
-extern template struct array_kernels<element_type::uint8>;
-extern template struct array_kernels<element_type::int16>;
-extern template struct array_kernels<element_type::uint16>;
-extern template struct array_kernels<element_type::int32>;
-extern template struct array_kernels<element_type::uint32>;
-extern template struct array_kernels<element_type::int64>;
-extern template struct array_kernels<element_type::uint64>;
-extern template struct array_kernels<element_type::float16>;
-extern template struct array_kernels<element_type::bfloat16>;
-extern template struct array_kernels<element_type::float32>;
-extern template struct array_kernels<element_type::float64>;
-extern template struct array_kernels<element_type::boolean>;
-extern template struct array_kernels<element_type::complex64>;
-extern template struct array_kernels<element_type::complex128>;
-}  // namespace detail
+extern BLINK_ARRAY_KERNELS();
 #endif
 
 }}  // namespace blink::BLINK_ABI

@@ -47,6 +47,19 @@ template <order_promise Order, class Reducer>
   return {reduce};
 }
 
+/// A reducer whose operands keep the order of the ranks, made by `in_order_of_ranks`.
+template <class Reducer>
+struct rank_ordered_reducer : Reducer {
+  static constexpr bool is_commutative = false;
+};
+
+/// Makes a reducer that is not commutative, whatever `reduce` is.
+template <class Reducer>
+  requires std::is_class_v<Reducer>
+[[nodiscard]] constexpr rank_ordered_reducer<Reducer> in_order_of_ranks(Reducer const& reduce) {
+  return {reduce};
+}
+
 }}  // namespace blink::BLINK_ABI
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {

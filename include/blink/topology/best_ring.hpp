@@ -175,11 +175,14 @@ class ring_costs {
 /// order:          each rank once, numbered in the order of `rank_positions`
 /// bytes_per_unit: the bytes per second of one unit of capacity, 1e9 for GB/s
 /// Time:   O(n L log N) for n ranks, N nodes and L links.
-/// Throws: precondition_error for another number of ranks.
+/// Throws: precondition_error unless the order has each rank once.
 [[nodiscard]] inline ring_cost cost_of_ring(topology const& machine, std::vector<int> const& order,
                                             double bytes_per_unit = 1e9) {
   detail::ring_costs search(machine, bytes_per_unit);
-  expects(order.size() == search.size(),
+  std::vector<int> sorted = order, all(search.size());
+  std::ranges::sort(sorted);
+  std::iota(all.begin(), all.end(), 0);
+  expects(sorted == all,
           "cost_of_ring: an order of other ranks than the machine's, expected each of them once");
   return search.cost(order);
 }

@@ -28,6 +28,11 @@ class device_tree {
     int node;
     link_kind kind;
   };
+  /// The smaller end of a link, the larger and the kind.
+  using ends = std::tuple<int, int, link_kind>;
+  [[nodiscard]] static ends ends_of(int a, int b, link_kind kind) {
+    return {std::min(a, b), std::max(a, b), kind};
+  }
 
   /// Time: O(N + L) log N for N nodes and L links, and N^2 for servers without socket links.
   explicit device_tree(topology const& machine)
@@ -36,12 +41,11 @@ class device_tree {
         parents_(machine.nodes.size(), -1),
         children_(machine.nodes.size()) {
     for (auto const& l : machine.links) {
-      auto const [a, b] = std::minmax(l.tail, l.head);
-      auto& both = between_[{a, b, l.kind}];
-      (l.tail == a ? both.first : both.second) += l.capacity;
+      auto& both = between_[ends_of(l.tail, l.head, l.kind)];
+      (l.tail <= l.head ? both.first : both.second) += l.capacity;
     }
-    for (auto const& [ends, both] : between_) {
-      auto const [a, b, kind] = ends;
+    for (auto const& [which, both] : between_) {
+      auto const [a, b, kind] = which;
       neighbours_[index(a)].push_back({b, kind});
       neighbours_[index(b)].push_back({a, kind});
     }
@@ -54,17 +58,14 @@ class device_tree {
     }
   }
 
-  /// By the smaller end, the larger and the kind: parallel links together.
-  [[nodiscard]] std::map<std::tuple<int, int, link_kind>, capacities> const& links() const {
-    return between_;
-  }
+  /// Parallel links count together.
+  [[nodiscard]] std::map<ends, capacities> const& links() const { return between_; }
   /// Capacities from `a` to `b` and back; 0 where there is no link.
   [[nodiscard]] capacities between(int a, int b, link_kind kind) const {
-    auto const [low, high] = std::minmax(a, b);
-    auto const found = between_.find({low, high, kind});
+    auto const found = between_.find(ends_of(a, b, kind));
     if (found == between_.end()) return {0, 0};
     auto const [forth, back] = found->second;
-    return a == low ? capacities(forth, back) : capacities(back, forth);
+    return a <= b ? capacities(forth, back) : capacities(back, forth);
   }
   [[nodiscard]] std::vector<neighbour> const& neighbours(int n) const {
     return neighbours_[index(n)];
@@ -173,7 +174,7 @@ class device_tree {
   }
 
   topology const& machine_;
-  std::map<std::tuple<int, int, link_kind>, capacities> between_;
+  std::map<ends, capacities> between_;
   std::vector<std::vector<neighbour>> neighbours_;
   std::vector<int> roots_;
   std::vector<int> parents_;

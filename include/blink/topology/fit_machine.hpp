@@ -63,15 +63,8 @@ inline void merge_near_values(std::vector<double>& values) {
 class machine_fitter {
  public:
   explicit machine_fitter(measured_rates const& rates)
-      : rates_(rates), members_(rates.clusters()), ranks_(rates.hosts()) {
-    cluster_of_ = rates.cluster_of;
-    cluster_of_.resize(rates.hosts(), 0);
-    for (std::size_t host = 0; host < rates.hosts(); ++host) {
-      members_[static_cast<std::size_t>(cluster_of_[host])].push_back(host);
-    }
-    for (std::size_t r = 0; r < rates.ranks(); ++r) {
-      ranks_[static_cast<std::size_t>(rates.host_of[r])].push_back(r);
-    }
+      : rates_(rates), members_(rates.hosts_of_clusters()), ranks_(members_of(rates.host_of)) {
+    ranks_.resize(rates.hosts());
     find_rank_rates();
     find_host_rates();
     find_cluster_rates();
@@ -105,12 +98,11 @@ class machine_fitter {
       parts.push_back({"port" + std::to_string(node), node, node, rate, rate, 0, server});
       all.insert(all.end(), pairs[i].begin(), pairs[i].end());
     }
-    meeting_place const memory{"memory" + std::to_string(host),
-                               server,
-                               link_kind::memory,
-                               false,
-                               rates_.hosts() == 1,
-                               is_split};
+    meeting_place const memory{.name = "memory" + std::to_string(host),
+                               .server = server,
+                               .kind = link_kind::memory,
+                               .is_last = rates_.hosts() == 1,
+                               .is_split = is_split};
     auto const full = complete_pairs(pairs, std::vector<int>(ranks.size(), 0));
     return joiner_.join(parts, memory, spread_of(all) <= most_spread ? nullptr : &full);
   }
@@ -132,12 +124,10 @@ class machine_fitter {
     }
     if (rates_.hosts() == 1) return parts.front();
     bool const is_only = members_.size() == 1;
-    meeting_place const rack{is_only ? "network" : "cluster" + std::to_string(cluster),
-                             -1,
-                             link_kind::network,
-                             true,
-                             is_only,
-                             is_split};
+    meeting_place const rack{.name = is_only ? "network" : "cluster" + std::to_string(cluster),
+                             .has_ports = true,
+                             .is_last = is_only,
+                             .is_split = is_split};
     auto const full = complete_pairs(pairs, std::vector<int>(hosts.size(), 0));
     auto all = joiner_.join(parts, rack, has_pairs ? &full : nullptr);
     all.port = "uplink" + std::to_string(cluster);
@@ -154,7 +144,7 @@ class machine_fitter {
         if (pairs[c][d] <= 0) pairs[c][d] = std::min(parts[c].out, parts[d].in);
       }
     }
-    meeting_place const core{"network", -1, link_kind::network, false, true};
+    meeting_place const core{.name = "network", .is_last = true};
     static_cast<void>(joiner_.join(parts, core, has_pairs ? &pairs : nullptr));
   }
 
@@ -215,7 +205,7 @@ class machine_fitter {
     for (std::size_t b = 0; b < rates_.hosts(); ++b) {
       auto const loaded = rates_.loaded.empty() ? 0 : pair(rates_.loaded, b);
       best = std::max({best, loaded, pair(rates_.between, b)});
-      if (cluster_of_[b] == cluster_of_[host]) near.push_back(loaded);
+      if (rates_.cluster(b) == rates_.cluster(host)) near.push_back(loaded);
     }
     auto const usual = median_of_positive(std::move(near));
     return usual > 0 || is_known ? usual : best;
@@ -277,7 +267,7 @@ class machine_fitter {
       std::vector<double> near, far;
       for (auto const host : members_[c]) {
         for (std::size_t b = 0; b < rates_.hosts(); ++b) {
-          (cluster_of_[b] == static_cast<int>(c) ? near : far).push_back(between[host][b]);
+          (rates_.cluster(b) == static_cast<int>(c) ? near : far).push_back(between[host][b]);
         }
       }
       nic_latency_[c] = one_end(std::move(near));
@@ -292,7 +282,6 @@ class machine_fitter {
 
   static constexpr double most_spread = 1.25;
   measured_rates const& rates_;
-  std::vector<int> cluster_of_;                    ///< by host
   std::vector<std::vector<std::size_t>> members_;  ///< by cluster: hosts
   std::vector<std::vector<std::size_t>> ranks_;    ///< by host
   std::vector<double> rank_rate_, out_, in_, cluster_out_, cluster_in_;
@@ -322,9 +311,11 @@ class machine_fitter {
   expects(rates.ranks() > 0 && rates.hosts() > 0,
           "fit_machine: no rank was measured, expected one or more");
   auto const clusters = rates.clusters();
-  expects(clusters == 1 ||
-              (rates.cluster_out.size() == clusters && rates.cluster_in.size() == clusters &&
-               rates.cluster_between.size() == clusters),
+  bool const has_clusters = rates.cluster_of.empty() || rates.cluster_of.size() == rates.hosts();
+  bool const has_rates = rates.cluster_out.size() == clusters &&
+                         rates.cluster_in.size() == clusters &&
+                         rates.cluster_between.size() == clusters;
+  expects(has_clusters && (clusters == 1 || has_rates),
           "fit_machine: rates of other clusters than those of the hosts, expected the same");
   return detail::machine_fitter(rates).fit();
 }

@@ -24,22 +24,41 @@ using host_table = std::vector<std::vector<double>>;
 
 namespace detail {
 
-/// The middle of the positive values, the upper one of two; 0 if there are none.
-[[nodiscard]] inline double median_of_positive(std::vector<double> values) {
-  std::erase_if(values, [](double each) { return !(each > 0); });
-  if (values.empty()) return 0;
+/// The middle of some values, the upper one of two.
+[[nodiscard]] inline double upper_median(std::vector<double> values) {
   auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-/// The same clusters, numbered from 0 by their first members.
-[[nodiscard]] inline std::vector<int> numbered_by_first(std::vector<int> cluster_of) {
-  std::map<int, int> numbers;
-  for (int& each : cluster_of) {
-    each = numbers.try_emplace(each, static_cast<int>(numbers.size())).first->second;
+/// The upper median of the positive values; 0 if there are none.
+[[nodiscard]] inline double median_of_positive(std::vector<double> values) {
+  std::erase_if(values, [](double each) { return !(each > 0); });
+  return values.empty() ? 0 : upper_median(std::move(values));
+}
+
+/// The group of each member, for any labels of groups. Groups are numbered from 0 by their first
+/// members.
+template <class Label>
+[[nodiscard]] std::vector<int> numbered_by_first(std::vector<Label> const& labels) {
+  std::map<Label, int> numbers;
+  std::vector<int> result;
+  for (auto const& each : labels) {
+    result.push_back(numbers.try_emplace(each, static_cast<int>(numbers.size())).first->second);
   }
-  return cluster_of;
+  return result;
+}
+
+/// The members of each group. `group_of` has the group of each member, numbered from 0.
+[[nodiscard]] inline std::vector<std::vector<std::size_t>> members_of(
+    std::vector<int> const& group_of) {
+  std::vector<std::vector<std::size_t>> result;
+  for (std::size_t member = 0; member < group_of.size(); ++member) {
+    auto const group = static_cast<std::size_t>(group_of[member]);
+    if (result.size() <= group) result.resize(group + 1);
+    result[group].push_back(member);
+  }
+  return result;
 }
 
 /// Splits hosts into clusters, and those again, as long as distances show it.
@@ -101,34 +120,11 @@ class host_clusterer {
 
   /// The clearest parts of these hosts; empty if they are one cluster.
   [[nodiscard]] labels best_parts(members const& hosts) const {
-    constexpr std::size_t most_tried = 16;
-    auto const size = hosts.size();
-    if (size < 3) return {};
+    if (hosts.size() < 3) return {};
     auto const logs = logs_among(hosts);
-    pair_means means(size);
-    for (std::size_t a = 0; a < size; ++a) {
-      for (std::size_t b = 0; b < size; ++b) {
-        if (logs[a][b] != pair_means::unknown) means.add(a, b, logs[a][b]);
-      }
-    }
-    auto const merges = join_nearest(means, size);
-    // After so many merges the next one is far, the farthest first.
-    std::vector<std::pair<double, std::size_t>> jumps;
-    for (std::size_t done = 1; done + 1 < size && done <= merges.size(); ++done) {
-      double const next =
-          done < merges.size() ? merges[done].distance : std::numeric_limits<double>::max();
-      jumps.emplace_back(merges[done - 1].distance - next, done);
-    }
-    std::ranges::sort(jumps);
     labels best;
-    double clearest = size < few ? clear_of_few : clear;
-    for (std::size_t k = 0; k < std::min(jumps.size(), most_tried); ++k) {
-      labels part(size);
-      std::iota(part.begin(), part.end(), 0);
-      for (std::size_t m = 0; m < jumps[k].second; ++m) {
-        int const from = part[merges[m].from], into = part[merges[m].into];
-        std::ranges::replace(part, from, into);
-      }
+    double clearest = hosts.size() < few ? clear_of_few : clear;
+    for (auto& part : joined_parts(logs)) {
       move_to_nearest(logs, part);
       double const here = separation(logs, part);
       if (here < clearest || (here == clearest && !best.empty())) continue;
@@ -139,6 +135,37 @@ class host_clusterer {
     join_overlapping(logs, best);
     bool const is_one = std::ranges::count(best, best.front()) == std::ssize(best);
     return is_one ? labels{} : best;
+  }
+
+  /// The parts that are left before far merges of the nearest ones, the farthest first.
+  [[nodiscard]] static std::vector<labels> joined_parts(host_table const& logs) {
+    constexpr std::size_t most = 16;
+    auto const size = logs.size();
+    pair_means means(size);
+    for (std::size_t a = 0; a < size; ++a) {
+      for (std::size_t b = 0; b < size; ++b) {
+        if (logs[a][b] != pair_means::unknown) means.add(a, b, logs[a][b]);
+      }
+    }
+    auto const merges = join_nearest(std::move(means));
+    std::vector<std::pair<double, std::size_t>> jumps;  // after so many merges
+    for (std::size_t done = 1; done + 1 < size && done <= merges.size(); ++done) {
+      double const next =
+          done < merges.size() ? merges[done].distance : std::numeric_limits<double>::max();
+      jumps.emplace_back(merges[done - 1].distance - next, done);
+    }
+    std::ranges::sort(jumps);
+    jumps.resize(std::min(jumps.size(), most));
+    std::vector<labels> result;
+    for (auto const& [jump, done] : jumps) {
+      auto& part = result.emplace_back(size);
+      std::iota(part.begin(), part.end(), 0);
+      for (std::size_t m = 0; m < done; ++m) {
+        int const from = part[merges[m].from], into = part[merges[m].into];
+        std::ranges::replace(part, from, into);
+      }
+    }
+    return result;
   }
 
   /// The mean logarithmic distances of a host to the members of each part.
@@ -170,9 +197,7 @@ class host_clusterer {
       all.push_back(is_known ? other - own : 0);
       sum += all.back();
     }
-    auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-    std::nth_element(all.begin(), middle, all.end());
-    return *middle < clear / 2 ? 0 : sum / static_cast<double>(logs.size());
+    return upper_median(std::move(all)) < clear / 2 ? 0 : sum / static_cast<double>(logs.size());
   }
 
   /// Moves hosts to the part that is nearest to them, which early merges may have missed.

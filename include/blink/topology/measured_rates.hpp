@@ -27,7 +27,7 @@ struct measured_rates {
   std::vector<double> together;
   /// By hosts: while each rank of one sends to a rank of the other.
   host_table between;
-  /// By hosts: the same, while all other hosts exchange data in pairs, too.
+  /// By hosts: the same, while all other hosts also exchange data in pairs.
   host_table loaded{};
   std::vector<double> out;  ///< by host: while each of its ranks sends to ranks of other hosts
   std::vector<double> in;   ///< by host: while ranks of other hosts send to each of its ranks
@@ -42,6 +42,14 @@ struct measured_rates {
     auto const last = std::ranges::max_element(cluster_of);
     return last == cluster_of.end() ? 1 : static_cast<std::size_t>(*last) + 1;
   }
+  [[nodiscard]] int cluster(std::size_t host) const {
+    return cluster_of.empty() ? 0 : cluster_of[host];
+  }
+  /// By cluster: the numbers of its hosts.
+  [[nodiscard]] std::vector<std::vector<std::size_t>> hosts_of_clusters() const {
+    return detail::members_of(cluster_of.empty() ? std::vector<int>(hosts(), 0) : cluster_of);
+  }
+  friend bool operator==(measured_rates const&, measured_rates const&) = default;
 };
 
 /// The start-up seconds of two hosts: the least of their ranks'. 0: not measured.
@@ -73,13 +81,10 @@ struct measured_rates {
       if (rates.host_of[a] == rates.host_of[b]) inside.push_back(rates.start_up[a][b]);
     }
   }
-  auto const cluster = [&](std::size_t host) {
-    return rates.cluster_of.empty() ? 0 : rates.cluster_of[host];
-  };
   for (std::size_t a = 0; a < between.size(); ++a) {
     for (std::size_t b = 0; b < between.size(); ++b) {
       all.push_back(between[a][b]);
-      if (cluster(a) == cluster(b)) near.push_back(between[a][b]);
+      if (rates.cluster(a) == rates.cluster(b)) near.push_back(between[a][b]);
     }
   }
   for (auto* const times : {&inside, &near, &all}) {
@@ -110,9 +115,9 @@ struct measured_rates {
   for (std::size_t a = 0; a < hosts; ++a) {
     for (std::size_t b = 0; b < hosts; ++b) best[a] = std::max(best[a], rate(a, b));
   }
-  std::map<int, std::vector<std::size_t>> members;
-  for (std::size_t a = 0; a < hosts; ++a) members[by_start_up[a]].push_back(a);
-  for (auto const& [cluster, inside] : members) {
+  auto const members = detail::members_of(by_start_up);
+  for (std::size_t cluster = 0; cluster < members.size(); ++cluster) {
+    auto const& inside = members[cluster];
     host_table slowness(inside.size(), std::vector<double>(inside.size(), 0));
     for (std::size_t i = 0; i < inside.size(); ++i) {
       for (std::size_t k = 0; k < inside.size(); ++k) {
@@ -123,7 +128,7 @@ struct measured_rates {
     }
     auto const parts = cluster_hosts(slowness);
     for (std::size_t i = 0; i < inside.size(); ++i) {
-      result[inside[i]] = static_cast<int>(hosts) * cluster + parts[i];
+      result[inside[i]] = static_cast<int>(hosts * cluster) + parts[i];
     }
   }
   return detail::numbered_by_first(std::move(result));

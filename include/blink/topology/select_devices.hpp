@@ -5,6 +5,7 @@
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/topology/detail/device_names.hpp>
+#include <blink/topology/detail/node_labels.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -152,7 +153,7 @@ class device_finder {
       auto const its = read_pci_address(at(rank).bus_id);
       if (!its) continue;
       if (place.agrees_with(*its)) found.push_back(rank);
-      all.push_back(at(rank).bus_id);
+      all.push_back(printable(at(rank).bus_id));
     }
     if (found.size() == 1) return at(found[0]).id;
     if (found.empty()) fail(entry, "no rank of machine " + quoted_name() + " has this bus id", all);
@@ -230,14 +231,9 @@ class device_finder {
   [[noreturn]] void fail(std::string_view entry, std::string const& fact,
                          std::vector<std::string> const& known) const {
     constexpr std::size_t most = 16;
-    std::string list;
-    for (std::size_t i = 0; i < std::min(most, known.size()); ++i) {
-      list += (i == 0 ? "" : ", ") + printable(known[i]);
-    }
-    if (known.size() > most) list += " and " + std::to_string(known.size() - most) + " more";
-    throw input_error(
-        found(entry) + ": " + fact + ", expected " +
-        (known.empty() ? "numbers, because the machine states none" : "one of " + list));
+    throw input_error(found(entry) + ": " + fact + ", expected " +
+                      (known.empty() ? "numbers, because the machine states none"
+                                     : "one of " + few_of(known, most)));
   }
 
   static constexpr std::size_t longest = 60;  // of texts in errors

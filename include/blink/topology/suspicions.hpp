@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/topology/detail/node_labels.hpp>
 #include <blink/topology/device_tree.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -18,17 +19,6 @@
 namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
-
-/// Up to a few names, then how many more there are.
-inline std::string few_of(std::vector<std::string> const& names) {
-  constexpr std::size_t most = 4;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
-  return text;
-}
 
 /// Ranks without a kind of link between GPUs that most other ranks of their server have.
 inline void find_ranks_without(topology const& machine, std::vector<std::string>& found) {

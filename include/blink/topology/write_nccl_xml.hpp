@@ -10,7 +10,6 @@
 #include <blink/topology/device_tree.hpp>
 #include <blink/topology/topology.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -19,7 +18,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -119,10 +117,9 @@ class nccl_xml_writer : nccl_written_links {
     for (auto const& to : tree_.neighbours(root)) {
       if (to.kind != link_kind::socket) continue;
       auto const [forth, back] = tree_.between(root, to.node, to.kind);
-      auto const [low, high] = std::minmax(root, to.node);
       mark_written(root, to.node, to.kind);
       if (to_others && *to_others != rate(forth)) {
-        refuse_link({low, high, to.kind}, "a processor has one rate to all others");
+        refuse_link(root, to.node, to.kind, "a processor has one rate to all others");
       }
       to_others = rate(forth);
     }
@@ -145,8 +142,7 @@ class nccl_xml_writer : nccl_written_links {
       return write_adapter_without_device(device, down, indent, depth);
     }
     if (child.kind != link_kind::pcie) {
-      refuse_link({std::min(device, parent), std::max(device, parent), child.kind},
-                  "devices hang by PCIe");
+      refuse_link(device, parent, child.kind, "devices hang by PCIe");
     }
     auto const& below = tree_.children(device);
     bool const is_adapter = !below.empty() && below.front().kind == link_kind::network;
@@ -303,8 +299,7 @@ class nccl_xml_writer : nccl_written_links {
     int own = gpu;
     while (tree_.parent(own) >= 0) own = tree_.parent(own);
     if (own == to.node) return;
-    refuse_link({std::min(gpu, to.node), std::max(gpu, to.node), to.kind},
-                "it leads to another processor");
+    refuse_link(gpu, to.node, to.kind, "it leads to another processor");
   }
 
   /// The chip of a GPU whose links have such rates.

@@ -10,18 +10,24 @@ from . import _C
 name = "blink"
 
 
-def make(store, rank, size, timeout=datetime.timedelta(minutes=30), name=name):
+def make(
+    store, rank, size, timeout=datetime.timedelta(minutes=30), name=name, begins_empty=False
+):
     """A backend for the ranks that share `store`. All of them call it.
 
     name: the one that profilers show
+    begins_empty: True for a group without ranks until `reconfigure`
     """
-    return _C.make(store, rank, size, timeout, name)
+    return _C.make(store, rank, size, timeout, name, begins_empty)
 
 
 def _make_from_options(options, _):
-    begins_empty = getattr(options, "enable_reconfigure", False)
-    return _C.make(
-        options.store, options.group_rank, options.group_size, options.timeout, name, begins_empty
+    return make(
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.timeout,
+        begins_empty=getattr(options, "enable_reconfigure", False),
     )
 
 

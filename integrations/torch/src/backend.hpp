@@ -32,8 +32,7 @@ class backend final : public group_base {
   /// name: as profilers and PyTorch show it
   /// begins_empty: true for a group without ranks until `reconfigure`
   backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-          std::chrono::milliseconds deadline, std::string name = "blink",
-          bool begins_empty = false);
+          std::chrono::milliseconds deadline, std::string name, bool begins_empty);
   ~backend() override;
 
   std::string const getBackendName() const override { return name_; }
@@ -85,24 +84,35 @@ class backend final : public group_base {
 #endif
 
  private:
-  /// A call as it is made: what PyTorch asks for, and the work.
+  /// A collective as PyTorch asks for it.
   struct request {
     c10d::OpType kind{};
     char const* name = "";
-    char const* title = "";
     std::chrono::milliseconds deadline{};
     bool is_async = true;
     tensors inputs{};
     tensors outputs{};
     at::IValue value{};
   };
-  template <class Run>
-  work start(request what, Run run);
-  template <class Start>
-  work start_message(c10d::OpType kind, char const* name, char const* title, tensors const& data,
-                     int tag, Start const& start);
+  work start(request what, std::function<void(engine&)> run);
+  /// lock: holds `start_`, so that calls are numbered in the order of the line
+  work start(group_call::facts what, bool is_async, std::unique_lock<std::mutex>& lock,
+             std::function<void()> run);
+  work start_message(
+      c10d::OpType kind, char const* name, tensors const& data, int tag,
+      std::function<std::unique_ptr<engine::message>(engine&, segment const&)> const& start);
+  work one_by_one(tensors& outputs, tensors& inputs, char const* call,
+                  std::function<work(at::Tensor&, at::Tensor&)> const& run);
   [[nodiscard]] std::chrono::milliseconds deadline_of(std::chrono::milliseconds asked) const;
-  void expect_rank(std::int64_t rank, char const* of) const;
+
+  // Checks of arguments. They throw c10::Error.
+  int rank_from(std::int64_t rank, char const* call) const;
+  void expect_parts(at::Tensor const& whole, at::Tensor const& part, char const* call) const;
+  void expect_for_each_rank(std::size_t tensors, char const* call, char const* what) const;
+  /// A list of tensors that the root alone has, one for each rank; empty at other ranks.
+  [[nodiscard]] tensors those_of_root(tensor_lists const& lists, int root, at::Tensor const& like,
+                                      char const* call) const;
+
   /// The engine of the present ranks.
   ///
   /// Throws: c10::Error if there are none.
@@ -118,8 +128,8 @@ class backend final : public group_base {
   std::shared_ptr<call_line> line_;     // of collectives
   std::shared_ptr<call_line> futures_;  // of messages
   std::string handle_;                  // see `new_handle`
-  mutable std::mutex changing_;         // the engine
-  std::mutex start_;                    // calls are numbered in the order of the line
+  mutable std::mutex changing_;         // the engine, rank and size
+  std::mutex start_;
   std::uint64_t calls_ = 0;
   std::uint64_t barriers_ = 0;  // monitored ones
 };

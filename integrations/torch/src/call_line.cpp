@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_line.hpp"
 
+#include <exception>
+#include <utility>
+
 namespace blink_torch {
 
 group_call::group_call(facts what, std::function<void()> run, std::shared_ptr<call_line> line)
@@ -17,41 +20,45 @@ group_call::group_call(facts what, std::function<void()> run, std::shared_ptr<ca
 }
 
 bool group_call::wait(std::chrono::milliseconds timeout) {
-  // A limit of this wait alone: another thread runs the call.
-  if (timeout <= std::chrono::milliseconds(0)) line_->help(*this);
+  // With a limit of this wait alone, a thread of the line runs the call.
+  if (timeout <= std::chrono::milliseconds(0)) line_->wait_for(*this);
   return Work::wait(timeout);
 }
 
-void group_call::await() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  cv_.wait(lock, [&] { return completed_; });
+c10::intrusive_ptr<c10::ivalue::Future> group_call::getFuture() {
+  has_future_ = true;
+  return future_;
 }
 
 void group_call::run() {
-  std::exception_ptr failure;
   try {
     run_();
   } catch (...) {
-    failure = std::current_exception();
+    failure_ = std::current_exception();
   }
   run_ = nullptr;  // lets tensors go
-  if (failure) {
-    future_->setError(failure);
+}
+
+void group_call::complete() {
+  if (failure_) {
+    future_->setError(failure_);
   } else {
     future_->markCompleted(what_.value.isNone() ? at::IValue(what_.outputs) : what_.value);
   }
-  finish(failure);
+  finish(failure_);
 }
 
-void call_line::add(call_pointer call) {
+void call_line::add(call_pointer call, bool wakes) {
   {
-    std::lock_guard<std::mutex> const lock(mutex_);
+    held_lock const lock(mutex_);
+    TORCH_CHECK(!is_closed_, "blink: the group has ended, expected no more calls");
     waiting_.push_back(std::move(call));
+    if (wakes && threads_.empty()) begin_thread();
   }
-  changed_.notify_one();
+  if (wakes) changed_.notify_all();
 }
 
-void call_line::run_next(std::unique_lock<std::mutex>& lock) {
+void call_line::run_next(held_lock& lock) {
   auto const call = std::move(waiting_.front());
   waiting_.pop_front();
   is_running_ = true;
@@ -59,45 +66,58 @@ void call_line::run_next(std::unique_lock<std::mutex>& lock) {
   call->run();
   lock.lock();
   is_running_ = false;
-  if (!waiting_.empty()) changed_.notify_one();
+  if (call->has_future_ && free_threads_ == 0 && !is_closed_) begin_thread();
+  lock.unlock();
+  changed_.notify_all();
+  call->complete();
+  lock.lock();
+  changed_.notify_all();
 }
 
-void call_line::run(call_pointer const& call) {
-  {
-    std::unique_lock<std::mutex> lock(mutex_);
-    waiting_.push_back(call);
-    while (!is_running_ && !waiting_.empty() && !call->isCompleted()) run_next(lock);
-  }
-  call->await();
-}
-
-void call_line::help(group_call& target) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!is_running_ && !waiting_.empty() && !target.isCompleted()) run_next(lock);
-}
-
-void call_line::run_all() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [&] { return is_closed_ || (!is_running_ && !waiting_.empty()); });
-    if (!is_running_ && !waiting_.empty()) {
+void call_line::wait_for(group_call& call) {
+  held_lock lock(mutex_);
+  while (!call.isCompleted()) {
+    if (can_run()) {
       run_next(lock);
-    } else if (is_closed_ && waiting_.empty()) {
-      return;
-    } else if (is_closed_) {  // the thread that runs a call notifies
-      changed_.wait(lock, [&] { return !is_running_; });
+    } else {
+      changed_.wait(lock, [&] { return can_run() || call.isCompleted(); });
     }
   }
 }
 
+void call_line::begin_thread() {
+  threads_.emplace_back([line = shared_from_this()] { line->work(); });
+  ++free_threads_;
+}
+
+void call_line::work() {
+  held_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return can_run() || (is_closed_ && waiting_.empty()); });
+    if (!can_run()) return;
+    --free_threads_;
+    run_next(lock);
+    ++free_threads_;
+  }
+}
+
 void call_line::close() {
+  std::vector<std::thread> threads;
   {
-    std::lock_guard<std::mutex> const lock(mutex_);
-    if (is_closed_) return;
+    held_lock lock(mutex_);
     is_closed_ = true;
+    while (can_run()) run_next(lock);
+    threads.swap(threads_);
   }
   changed_.notify_all();
-  thread_.join();
+  for (auto& each : threads) {
+    // A function that waits for a future may hold the group's last reference.
+    if (each.get_id() == std::this_thread::get_id()) {
+      each.detach();
+    } else {
+      each.join();
+    }
+  }
 }
 
 }  // namespace blink_torch

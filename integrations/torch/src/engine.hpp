@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/core/config.hpp>
+#include <blink/transports/host/file_bootstrap.hpp>
 
 #include "reductions.hpp"
 
@@ -34,9 +34,8 @@ class engine {
   virtual void all_reduce(reduction how, void const* input, void* output, std::size_t count) = 0;
   virtual void reduce(reduction how, void const* input, void* output, std::size_t count,
                       int root) = 0;
-  /// inputs: of each rank's segment
-  virtual void reduce_scatter(reduction how, std::vector<void*> const& inputs, void* output,
-                              std::size_t count) = 0;
+  /// inputs: each rank's segment, of one size
+  virtual void reduce_scatter(reduction how, std::vector<segment> const& inputs, void* output) = 0;
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   virtual void all_gather(void const* input, std::vector<segment> const& outputs) = 0;
   /// At the root a segment for each rank; else none.
@@ -69,25 +68,15 @@ class engine {
   virtual void abort(std::string const& why) = 0;
 };
 
-}  // namespace blink_torch
-
-namespace blink { inline namespace BLINK_ABI {
-class file_bootstrap;
-}}  // namespace blink::BLINK_ABI
-
-namespace blink_torch {
-
 class store_bootstrap;
 
-/// The choices of a group. BLINK_ORDER=ranks in the environment keeps the order of the ranks.
-struct engine_options {
-  std::chrono::milliseconds deadline{};
-};
-
-/// Ranks of one host, by memory that they share.
+/// Makes the engine of processes of one host, which share memory. BLINK_ORDER in the environment is
+/// obeyed.
+///
+/// Throws: what `blink::process_communicator` throws.
 [[nodiscard]] std::unique_ptr<engine> make_process_engine(store_bootstrap& all,
-                                                          engine_options const& options);
+                                                          std::chrono::milliseconds deadline);
 [[nodiscard]] std::unique_ptr<engine> make_process_engine(blink::file_bootstrap& all,
-                                                          engine_options const& options);
+                                                          std::chrono::milliseconds deadline);
 
 }  // namespace blink_torch

@@ -30,9 +30,11 @@ class engine_over final : public engine {
               int root) override {
     blink::reduce(me_, input, output, count, root, operation_for(how));
   }
-  void reduce_scatter(reduction how, std::vector<void*> const& inputs, void* output,
-                      std::size_t count) override {
-    auto const all = blink::segments_at(inputs, count, blink::bytes_of(how.type));
+  void reduce_scatter(reduction how, std::vector<segment> const& inputs, void* output) override {
+    auto const element = blink::bytes_of(how.type);
+    std::vector<void*> starts;
+    for (auto const& each : inputs) starts.push_back(each.data);
+    auto const all = blink::segments_at(starts, inputs.front().bytes / element, element);
     void const* const first = all.base;
     blink::reduce_scatter_v(me_, first, output, all.blocks, operation_for(how));
   }

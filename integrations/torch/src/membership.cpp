@@ -46,7 +46,7 @@ std::string new_handle() {
 }
 
 std::unique_ptr<engine> meet(std::vector<std::string> const& handles, std::string const& own,
-                             std::int64_t number, engine_options const& options) {
+                             std::int64_t number, std::chrono::milliseconds deadline) {
   auto const at = std::find(handles.begin(), handles.end(), own);
   if (at == handles.end()) {
     throw blink::precondition_error("this rank's handle is not among the " +
@@ -61,8 +61,8 @@ std::unique_ptr<engine> meet(std::vector<std::string> const& handles, std::strin
   }
   auto const rank = static_cast<int>(at - handles.begin());
   auto const folder = folder_of(handles, number);
-  blink::file_bootstrap all(folder, rank, static_cast<int>(handles.size()), options.deadline);
-  auto result = make_process_engine(all, options);
+  blink::file_bootstrap all(folder, rank, static_cast<int>(handles.size()), deadline);
+  auto result = make_process_engine(all, deadline);
   result->barrier();
   std::error_code ignored;
   if (rank == 0) std::filesystem::remove_all(folder, ignored);

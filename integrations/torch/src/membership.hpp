@@ -22,9 +22,10 @@ namespace blink_torch {
 ///
 /// own:    this process's handle
 /// number: another one for each time that the same processes meet
+/// deadline: of the meeting and of calls
 /// Throws: blink::error if `own` is not in the list or a process does not come in time.
 [[nodiscard]] std::unique_ptr<engine> meet(std::vector<std::string> const& handles,
                                            std::string const& own, std::int64_t number,
-                                           engine_options const& options);
+                                           std::chrono::milliseconds deadline);
 
 }  // namespace blink_torch

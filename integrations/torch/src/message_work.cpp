@@ -27,7 +27,6 @@ bool message_work::has_ended() {
 }
 
 bool message_work::step(std::function<bool()> const& run) {
-  std::lock_guard<std::mutex> const lock(moving_);
   if (has_ended()) return true;
   std::exception_ptr failure;
   try {
@@ -45,30 +44,33 @@ bool message_work::step(std::function<bool()> const& run) {
 }
 
 bool message_work::isCompleted() {
+  std::unique_lock<std::mutex> const lock(moving_, std::try_to_lock);
+  if (!lock.owns_lock()) return has_ended();  // another thread waits
   return step([&] { return started_->test(); });
 }
 
 bool message_work::wait(std::chrono::milliseconds timeout) {
   auto const longest = timeout > std::chrono::milliseconds(0) ? timeout : what_.deadline;
-  step([&] {
-    started_->wait(longest);
-    return true;
-  });
+  {
+    std::lock_guard<std::mutex> const lock(moving_);
+    step([&] {
+      started_->wait(longest);
+      return true;
+    });
+  }
   return Work::wait(kNoTimeout);  // throws what went wrong
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> message_work::getFuture() {
+  std::lock_guard<std::mutex> const lock(asking_);
   if (!with_future_) {
-    group_call::facts facts;
-    facts.rank = what_.rank;
-    facts.kind = what_.kind;
-    facts.title = what_.title;
-    facts.outputs = {what_.user};
     auto const self = c10::intrusive_ptr<message_work>::unsafe_reclaim_from_nonowning(this);
+    group_call::facts facts{what_.rank, what_.kind, what_.title};
+    facts.outputs = {what_.user};
     auto call = c10::make_intrusive<group_call>(
         std::move(facts), [self] { self->wait(kNoTimeout); }, futures_);
     futures_->add(call);
-    with_future_ = call;
+    with_future_ = std::move(call);
   }
   return with_future_->getFuture();
 }

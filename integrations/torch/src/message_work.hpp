@@ -41,6 +41,8 @@ class message_work final : public c10d::Work {
 
  private:
   /// Runs a step of the message. True: it has ended.
+  ///
+  /// Pre: `moving_` is held.
   bool step(std::function<bool()> const& run);
   [[nodiscard]] bool has_ended();
 
@@ -51,6 +53,7 @@ class message_work final : public c10d::Work {
   std::mutex moving_;
   std::unique_ptr<engine::message> started_;  // until it has ended
   int source_ = -1;
+  std::mutex asking_;  // for the future
   work with_future_;
 };
 

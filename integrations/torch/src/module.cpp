@@ -23,7 +23,6 @@ c10::intrusive_ptr<blink_torch::group_base> make(c10::intrusive_ptr<c10d::Store>
 PYBIND11_MODULE(_C, module) {
   module.doc() = "Process groups of PyTorch that run on blink.";
   module.def("make", &make, pybind11::arg("store"), pybind11::arg("rank"), pybind11::arg("size"),
-             pybind11::arg("timeout"), pybind11::arg("name") = "blink",
-             pybind11::arg("begins_empty") = false,
+             pybind11::arg("timeout"), pybind11::arg("name"), pybind11::arg("begins_empty"),
              pybind11::call_guard<pybind11::gil_scoped_release>());
 }

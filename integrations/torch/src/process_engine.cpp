@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/transports/host/file_bootstrap.hpp>
-#include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/host/process_messengers.hpp>
 #include <blink/transports/host/processes.hpp>
 
@@ -11,22 +10,22 @@ namespace blink_torch {
 namespace {
 
 template <class Bootstrap>
-std::unique_ptr<engine> make(Bootstrap& all, engine_options const& options) {
-  blink::communicator_options how;
-  how.waits.deadline = options.deadline;
-  how.order = blink::detail::environment_order();
+std::unique_ptr<engine> make(Bootstrap& all, std::chrono::milliseconds deadline) {
+  blink::communicator_options options;
+  options.waits.deadline = deadline;
   return std::make_unique<engine_over<blink::process_communicator>>(
-      blink::process_communicator(all, how));
+      blink::process_communicator(all, options));
 }
 
 }  // namespace
 
-std::unique_ptr<engine> make_process_engine(store_bootstrap& all, engine_options const& options) {
-  return make(all, options);
+std::unique_ptr<engine> make_process_engine(store_bootstrap& all,
+                                            std::chrono::milliseconds deadline) {
+  return make(all, deadline);
 }
 std::unique_ptr<engine> make_process_engine(blink::file_bootstrap& all,
-                                            engine_options const& options) {
-  return make(all, options);
+                                            std::chrono::milliseconds deadline) {
+  return make(all, deadline);
 }
 
 }  // namespace blink_torch

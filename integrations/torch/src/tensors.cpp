@@ -3,6 +3,9 @@
 
 #include <blink/reducers/operation_of.hpp>
 
+#include <algorithm>
+#include <numeric>
+
 namespace blink_torch {
 namespace {
 
@@ -65,6 +68,32 @@ namespace {
 }
 
 }  // namespace
+
+std::vector<segment> split_rows(flat_tensor const& all, at::Tensor const& tensor,
+                                std::vector<std::int64_t> const& split, int ranks,
+                                char const* which) {
+  auto const rows = tensor.dim() == 0 ? std::int64_t{1} : tensor.size(0);
+  std::vector<segment> result;
+  if (split.empty()) {
+    TORCH_CHECK(rows % ranks == 0, "blink: all_to_all: ", rows, " rows of the ", which, " among ",
+                ranks, " ranks, expected a multiple");
+    return all.parts(ranks);
+  }
+  TORCH_CHECK(split.size() == static_cast<std::size_t>(ranks), "blink: all_to_all: ", split.size(),
+              " sizes of the ", which, "'s split, expected one for each of ", ranks, " ranks");
+  auto const sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
+  TORCH_CHECK(sum == rows && std::all_of(split.begin(), split.end(), [](auto n) { return n >= 0; }),
+              "blink: all_to_all: the ", which, "'s split sums to ", sum, ", expected its ", rows,
+              " rows");
+  auto const row = rows == 0 ? 0 : all.bytes() / static_cast<std::size_t>(rows);
+  auto* at = static_cast<std::byte*>(all.data());
+  for (auto const count : split) {
+    auto const bytes = static_cast<std::size_t>(count) * row;
+    result.push_back({at, bytes});
+    at += bytes;
+  }
+  return result;
+}
 
 reduction reduction_of(at::Tensor const& data, c10d::ReduceOp const& what, char const* call) {
   reduction const result{type_of(data, call), operation_of(what, call)};

@@ -25,10 +25,15 @@ class flat_tensor {
     return count() * static_cast<std::size_t>(memory_.element_size());
   }
   [[nodiscard]] segment bytes_here() const { return {data(), bytes()}; }
-  /// Of equal parts, the k-th.
-  [[nodiscard]] segment part(std::size_t k, std::size_t parts) const {
-    auto const each = bytes() / parts;
-    return {static_cast<std::byte*>(data()) + k * each, each};
+  /// Of so many equal parts, each.
+  [[nodiscard]] std::vector<segment> parts(int count) const {
+    auto const each = bytes() / static_cast<std::size_t>(count);
+    std::vector<segment> result;
+    for (int k = 0; k < count; ++k) {
+      result.push_back(
+          {static_cast<std::byte*>(data()) + static_cast<std::size_t>(k) * each, each});
+    }
+    return result;
   }
   /// Copies results to the user's tensor, unless they are there.
   void write_back() const {
@@ -75,6 +80,15 @@ inline void expect_alike(at::Tensor const& a, at::Tensor const& b, char const* c
               toString(a.scalar_type()), " and ", toString(b.scalar_type()),
               ", expected equal types");
 }
+
+/// The rows of a tensor that go to each rank, or come from it.
+///
+/// split:  rows for each rank; empty: as many for each
+/// which:  "input" or "output"
+/// Throws: c10::Error if the rows cannot be split so.
+[[nodiscard]] std::vector<segment> split_rows(flat_tensor const& all, at::Tensor const& tensor,
+                                              std::vector<std::int64_t> const& split, int ranks,
+                                              char const* which);
 
 /// Throws: c10::Error for an operation or a type that blink does not reduce.
 [[nodiscard]] reduction reduction_of(at::Tensor const& data, c10d::ReduceOp const& what,

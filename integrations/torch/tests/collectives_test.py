@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every collective of torch.distributed on blink against a loop over the ranks, and its errors.
 
-    PYTHONPATH=... python collectives_test.py [part of a test's name]
+    PYTHONPATH=... python collectives_test.py [PART OF A TEST'S NAME [TIMES]]
 """
 
 import datetime
@@ -264,7 +264,6 @@ def objects(rank, size):
 
 
 def monitored_barriers(rank, size):
-    expect(blink_torch.make is not None, "blink_torch.make")
     backend = blink_torch.make(
         dist.PrefixStore("monitored", dist.distributed_c10d._get_default_store()), rank, size, limit
     )
@@ -347,7 +346,87 @@ def a_rank_that_stays_away(rank, size):
     expect(time.time() - begin < 2, "it took %f s" % (time.time() - begin))
 
 
-def survivors_and_new_ranks(rank, size):
+def reconfigured(backend, number, handles):
+    options = torch._C._distributed_c10d.ReconfigureOptions()
+    options.uuid = number
+    options.handles = handles
+    options.timeout = datetime.timedelta(seconds=10)
+    backend.reconfigure(options).wait()
+
+
+def a_new_rank_joins(rank, size):
+    """The last rank is not in the first group, and in the second."""
+    if size < 2 or not hasattr(torch._C._distributed_c10d, "ReconfigureOptions"):
+        return
+    store = dist.PrefixStore("growing", dist.distributed_c10d._get_default_store())
+    is_new = rank == size - 1
+    if is_new:
+        backend = blink_torch.make(store, 0, 1, limit, begins_empty=True)
+        try:
+            backend.allreduce([torch.ones(1)]).wait()
+        except RuntimeError as failure:
+            expect("the group has no ranks" in str(failure), str(failure))
+        else:
+            expect(False, "a call of a group without ranks")
+    else:
+        backend = blink_torch.make(store, rank, size - 1, limit)
+        data = torch.ones(3)
+        backend.allreduce([data]).wait()
+        expect(data[0].item() == size - 1, "the sum of the first group")
+    store.set("handle/%d" % rank, backend.get_reconfigure_handle())
+    reconfigured(backend, 1, [store.get("handle/%d" % r).decode() for r in range(size)])
+    data = torch.full((1000,), float(rank))
+    backend.allreduce([data]).wait()
+    expect(bool((data == size * (size - 1) / 2).all()), "the sum of the second group")
+    dist.barrier()
+
+
+def a_future_may_wait_for_later_calls(rank, size):
+    """As PowerSGD's hook does: a function of a future starts a call and waits for it."""
+
+    def again(future, times):
+        data = future.value()[0]
+        if times == 0:
+            return data
+        work = dist.all_reduce(data, async_op=True)
+        return work.get_future().then(lambda f: again(f, times - 1)).wait()
+
+    data = torch.ones(4)
+    first = dist.all_reduce(data, async_op=True).get_future()
+    result = first.then(lambda f: again(f, 3)).wait()
+    expect_equal(result, torch.full((4,), float(size) ** 4), "calls of a future")
+
+
+def an_order_of_the_ranks(rank, size):
+    """With BLINK_ORDER=ranks the length of a tensor does not change the bits of its first elements."""
+    os.environ["BLINK_ORDER"] = "ranks"
+    group = dist.new_group(backend="blink")
+    torch.manual_seed(rank)
+    whole = torch.randn(100000)
+    part = whole[:7].clone()
+    dist.all_reduce(whole, group=group)
+    dist.all_reduce(part, group=group)
+    expect_equal(part, whole[:7], "bits of a short tensor")
+
+
+def calls_after_the_end(rank, size):
+    backend = blink_torch.make(
+        dist.PrefixStore("ended", dist.distributed_c10d._get_default_store()), rank, size, limit
+    )
+    if not hasattr(backend, "shutdown"):
+        return
+    backend.allreduce([torch.ones(2)]).wait()
+    backend.shutdown()
+    try:
+        backend.allreduce([torch.ones(2)])
+    except RuntimeError as failure:
+        expect("the group has ended" in str(failure), str(failure))
+    else:
+        expect(False, "no error after the end")
+    dist.barrier()
+
+
+def survivors(rank, size):
     """A rank dies inside a call; the others go on, and end with a right sum."""
     backend = dist.distributed_c10d._get_default_group()
     if size < 2 or not getattr(backend, "supports_reconfigure", False):
@@ -363,11 +442,7 @@ def survivors_and_new_ranks(rank, size):
             dist.all_reduce(torch.ones(100000))
     except RuntimeError as failure:
         expect("died" in str(failure), str(failure))
-    options = torch._C._distributed_c10d.ReconfigureOptions()
-    options.uuid = 1
-    options.handles = handles[1:]
-    options.timeout = datetime.timedelta(seconds=10)
-    backend.reconfigure(options).wait()
+    reconfigured(backend, 1, handles[1:])
     expect(backend.size() == size - 1 and backend.rank() == rank - 1, "ranks after reconfigure")
     data = torch.full((1000,), float(rank))
     backend.allreduce([data]).wait()
@@ -378,13 +453,14 @@ tests = [
     reductions, truth_values, averages, copies, unequal_blocks, single_tensors, strided_tensors,
     started_calls, threads_wait, messages, sparse_tensors, sub_groups, objects, monitored_barriers,
     wrong_arguments, counts_that_differ, a_rank_that_dies, a_rank_that_stays_away,
-    survivors_and_new_ranks,
+    survivors, a_new_rank_joins, a_future_may_wait_for_later_calls, an_order_of_the_ranks,
+    calls_after_the_end,
 ]
 
 
 def ends(size):
     """The tests that end a process, and its rank."""
-    return [(a_rank_that_dies, size - 1), (survivors_and_new_ranks, 0)] if size > 1 else []
+    return [(a_rank_that_dies, size - 1), (survivors, 0)] if size > 1 else []
 
 
 def run(test, rank, size, path, pipe):
@@ -432,16 +508,20 @@ def run_among(test, size):
 
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    times = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     failed = 0
     for test in tests:
         if wanted not in test.__name__:
             continue
         for size in (1, 2, 4):
             begin = time.time()
-            faults = run_among(test, size)
+            faults = []
+            for _ in range(times):
+                faults += run_among(test, size)
             failed += bool(faults)
-            print("%s %s, %d ranks, %.1f s" % ("FAIL" if faults else "ok  ", test.__name__, size,
-                                               time.time() - begin), flush=True)
+            print("%s %s, %d ranks, %d times, %.1f s" % (
+                "FAIL" if faults else "ok  ", test.__name__, size, times, time.time() - begin),
+                flush=True)
             for fault in faults:
                 print(fault, flush=True)
     sys.exit(1 if failed else 0)

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,33 +29,22 @@ std::string sum_over(communicator* comm, int process) {
 result shrink(communicator* comm, int excluded, communicator** made, int flags = 0) {
   return ncclCommShrink(comm, &excluded, 1, made, nullptr, flags);
 }
-/// A first sum, and then `body(mine, comm)`, in processes with a rank each.
-template <class Body>
-texts after_a_sum(int processes, Body const& body) {
-  return after_first_call(
-      processes,
-      [](own_process&, communicator* comm, elements<float> const& data) {
-        return sum_on_stream(comm, data, 1);
-      },
-      [&](own_process& mine, communicator* comm, elements<float> const&) -> std::string {
-        return body(mine, comm);
-      });
-}
 
 TEST(nccl_derived_processes, shrunk_beside_a_parent_that_goes_on) {
-  auto const found = after_a_sum(4, [](own_process& mine, communicator* comm) {
-    std::string text;
-    for (int round = 0; round < 2; ++round) {
-      communicator* made = nullptr;
-      if (mine.number() == 2) continue;
-      if (auto const code = shrink(comm, 2, &made); code != result::success) return said(code);
-      text += sum_over(made, mine.number()) + ", ";
-      (void)ncclCommDestroy(made);
-    }
-    text += sum_over(comm, mine.number());
-    (void)ncclCommDestroy(comm);
-    return text;
-  });
+  auto const found =
+      after_a_sum(4, [](own_process& mine, communicator* comm, elements<float> const&) {
+        std::string text;
+        for (int round = 0; round < 2; ++round) {
+          communicator* made = nullptr;
+          if (mine.number() == 2) continue;
+          if (auto const code = shrink(comm, 2, &made); code != result::success) return said(code);
+          text += sum_over(made, mine.number()) + ", ";
+          (void)ncclCommDestroy(made);
+        }
+        text += sum_over(comm, mine.number());
+        (void)ncclCommDestroy(comm);
+        return text;
+      });
   EXPECT_EQ(found,
             (texts{"0 of 3: 11, 0 of 3: 11, 0 of 4: 15", "1 of 3: 11, 1 of 3: 11, 1 of 4: 15",
                    "2 of 4: 15", "2 of 3: 11, 2 of 3: 11, 3 of 4: 15"}));
@@ -62,22 +52,23 @@ TEST(nccl_derived_processes, shrunk_beside_a_parent_that_goes_on) {
 
 TEST(nccl_derived_processes, shrunk_without_a_process_that_died) {
   for (int const flags : {0, shrink_aborts}) {
-    auto const found = after_a_sum(3, [&](own_process& mine, communicator* comm) {
-      if (mine.number() == 1) (void)raise(SIGKILL);
-      elements<float> const data(0, 1);
-      auto const lost = ending_of(sum_on_stream(comm, data, 1), comm);
-      if (lost.find("has died") == std::string::npos) return lost;
-      communicator* made = nullptr;
-      if (auto const code = shrink(comm, 1, &made, flags); code != result::success) {
-        return said(code);
-      }
-      auto const begin = std::chrono::steady_clock::now();
-      (void)ncclCommDestroy(comm);
-      bool const is_soon = std::chrono::steady_clock::now() - begin < std::chrono::seconds(20);
-      auto const text = sum_over(made, mine.number());
-      (void)ncclCommDestroy(made);
-      return is_soon ? text : "the parent was destroyed late";
-    });
+    auto const found =
+        after_a_sum(3, [&](own_process& mine, communicator* comm, elements<float> const&) {
+          if (mine.number() == 1) (void)raise(SIGKILL);
+          elements<float> const data(0, 1);
+          auto const lost = ending_of(sum_on_stream(comm, data, 1), comm);
+          if (lost.find("has died") == std::string::npos) return lost;
+          communicator* made = nullptr;
+          if (auto const code = shrink(comm, 1, &made, flags); code != result::success) {
+            return said(code);
+          }
+          auto const begin = std::chrono::steady_clock::now();
+          (void)ncclCommDestroy(comm);
+          bool const is_soon = std::chrono::steady_clock::now() - begin < std::chrono::seconds(20);
+          auto const text = sum_over(made, mine.number());
+          (void)ncclCommDestroy(made);
+          return is_soon ? text : "the parent was destroyed late";
+        });
     EXPECT_EQ(found[0], "0 of 2: 5");
     EXPECT_EQ(found[2], "1 of 2: 5");
   }
@@ -106,24 +97,25 @@ TEST(nccl_derived_processes, several_ranks_of_each) {
 }
 
 TEST(nccl_derived_processes, a_revoke_reaches_all_and_is_followed_by_a_split) {
-  auto const found = after_a_sum(3, [](own_process& mine, communicator* comm) {
-    if (mine.number() == 0) {
-      if (auto const code = ncclCommRevoke(comm, 0); code != result::success) return said(code);
-    } else {
-      elements<float> const data(0, 1);
-      auto const lost = ending_of(sum_on_stream(comm, data, 1), comm);
-      if (lost.find("rank 0 has revoked the communicator") == std::string::npos) return lost;
-      if (auto const code = ncclCommRevoke(comm, 0); code != result::success) return said(code);
-    }
-    if (async_error(comm) != result::success) return std::string("not idle");
-    communicator* part = nullptr;
-    auto const code = ncclCommSplit(comm, mine.number() == 1 ? 4 : 3, 0, &part, nullptr);
-    if (code != result::success) return said(code);
-    auto const text = sum_over(part, mine.number());
-    (void)ncclCommDestroy(part);
-    (void)ncclCommDestroy(comm);
-    return text;
-  });
+  auto const found =
+      after_a_sum(3, [](own_process& mine, communicator* comm, elements<float> const&) {
+        if (mine.number() == 0) {
+          if (auto const code = ncclCommRevoke(comm, 0); code != result::success) return said(code);
+        } else {
+          elements<float> const data(0, 1);
+          auto const lost = ending_of(sum_on_stream(comm, data, 1), comm);
+          if (lost.find("rank 0 has revoked the communicator") == std::string::npos) return lost;
+          if (auto const code = ncclCommRevoke(comm, 0); code != result::success) return said(code);
+        }
+        if (async_error(comm) != result::success) return std::string("not idle");
+        communicator* part = nullptr;
+        auto const code = ncclCommSplit(comm, mine.number() == 1 ? 4 : 3, 0, &part, nullptr);
+        if (code != result::success) return said(code);
+        auto const text = sum_over(part, mine.number());
+        (void)ncclCommDestroy(part);
+        (void)ncclCommDestroy(comm);
+        return text;
+      });
   EXPECT_EQ(found, (texts{"0 of 2: 5", "0 of 1: 2", "1 of 2: 5"}));
 }
 
@@ -161,20 +153,22 @@ TEST(nccl_derived_processes, new_processes_are_added_twice) {
 }
 
 TEST(nccl_derived_processes, new_ranks_that_are_not_in_a_row_are_refused_to_all) {
-  auto const found = after_a_sum(2, [](own_process& mine, communicator* comm) {
-    unique_id id{};
-    communicator* made[2] = {};
-    (void)ncclGroupStart();
-    if (mine.number() == 0) {
-      if (ncclCommGetUniqueId(comm, &id) != result::success) return said(result::internal_error);
-      (void)ncclCommGrow(nullptr, 3, &id, 2, &made[1], nullptr);
-    }
-    (void)ncclCommGrow(comm, 3, nullptr, -1, &made[0], nullptr);
-    auto const text = said(ncclGroupEnd());
-    auto const sum = sum_over(comm, mine.number());
-    (void)ncclCommDestroy(comm);
-    return text + "|" + sum;
-  });
+  auto const found =
+      after_a_sum(2, [](own_process& mine, communicator* comm, elements<float> const&) {
+        unique_id id{};
+        communicator* made[2] = {};
+        (void)ncclGroupStart();
+        if (mine.number() == 0) {
+          if (ncclCommGetUniqueId(comm, &id) != result::success)
+            return said(result::internal_error);
+          (void)ncclCommGrow(nullptr, 3, &id, 2, &made[1], nullptr);
+        }
+        (void)ncclCommGrow(comm, 3, nullptr, -1, &made[0], nullptr);
+        auto const text = said(ncclGroupEnd());
+        auto const sum = sum_over(comm, mine.number());
+        (void)ncclCommDestroy(comm);
+        return text + "|" + sum;
+      });
   for (auto const& text : found) {
     EXPECT_SAYS(text, "5: ");
     EXPECT_SAYS(text, "ranks 0 and 2 are of process ");

@@ -166,5 +166,19 @@ std::vector<std::string> after_first_call(int processes, First const& first, Bod
       },
       killed_last);
 }
+/// The same with a sum, whose result is checked. data[0] is the sum.
+template <class Body>
+std::vector<std::string> after_a_sum(int processes, Body const& body, int killed_last = -1) {
+  auto const sum = [](own_process&, communicator* comm, elements<float> const& data) {
+    return sum_on_stream(comm, data, 1);
+  };
+  return after_first_call(
+      processes, sum,
+      [&](own_process& mine, communicator* comm, elements<float> const& data) -> std::string {
+        if (data[0] != static_cast<float>(processes)) return "a wrong sum";
+        return body(mine, comm, data);
+      },
+      killed_last);
+}
 
 }  // namespace blink_test

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library has every function that NCCL 2.32.3 exports, and all that PyTorch 2.15 refers to.
+// The library has the functions that NCCL 2.32.3 exports, and all that PyTorch 2.15 refers to.
 
 #include "program.hpp"
 #include <dlfcn.h>
+#include <function_list.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -22,6 +23,15 @@ std::vector<std::string> names_of(std::string const& file) {
   }
   return names;
 }
+/// The names of all functions that the library declares, sorted.
+std::vector<std::string> declared_names() {
+  std::vector<std::string> names{"ncclResetDebugInitInternal"};
+#define BLINK_NCCL_NAME(type, name, parameters) names.push_back("nccl" #name);
+  BLINK_NCCL_FUNCTIONS(BLINK_NCCL_NAME)
+#undef BLINK_NCCL_NAME
+  std::sort(names.begin(), names.end());
+  return names;
+}
 /// Those of the names, with `prefix` before them, that this program does not export.
 std::vector<std::string> missing(std::vector<std::string> const& names,
                                  std::string const& prefix = "") {
@@ -36,6 +46,7 @@ std::vector<std::string> const none;
 TEST(nccl_names, of_nccl_are_all_there) {
   auto names = names_of("nccl_2_32_3.txt");
   EXPECT_EQ(names.size(), 97U);
+  EXPECT_EQ(declared_names(), names) << "and no others";
   EXPECT_EQ(missing(names), none);
   EXPECT_EQ(missing({"ncclNoSuchFunction"}), std::vector<std::string>{"ncclNoSuchFunction"});
   std::erase(names, "ncclResetDebugInitInternal");  // NCCL has no second name for it

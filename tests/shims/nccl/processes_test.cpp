@@ -34,10 +34,6 @@ using namespace blink_test;
 void set_deadline(char const* seconds) {
   setenv("BLINK_DEADLINE", seconds, 1);
 }
-result sum_of_one(communicator* comm, elements<float> const& data, std::size_t count = 1) {
-  return ncclAllReduce(data.data(), data.data(), count, data_type::float32, operation::sum, comm,
-                       stream_number(1));
-}
 
 /// The same calls in all processes; returns the errors in the results of this process's ranks.
 template <class T>
@@ -97,22 +93,6 @@ TEST(nccl_processes, float8_e4m3) {
   expect_exact<blink::float8_e4m3>(300, data_type::float8_e4m3);
 }
 
-/// Makes a communicator with a rank in each process, runs a successful sum, and then `body(mine,
-/// comm, data)`.
-template <class Body>
-std::vector<std::string> after_a_sum(int processes, Body const& body, int killed_last = -1) {
-  auto const sum = [](own_process&, communicator* comm, elements<float> const& data) {
-    return sum_of_one(comm, data);
-  };
-  return after_first_call(
-      processes, sum,
-      [&](own_process& mine, communicator* comm, elements<float> const& data) -> std::string {
-        if (data[0] != static_cast<float>(processes)) return "a wrong sum";
-        return body(mine, comm, data);
-      },
-      killed_last);
-}
-
 TEST(nccl_processes, a_maker_without_ranks_and_ranks_of_one_process) {
   auto const texts = run_processes(3, [](own_process& mine) -> std::string {
     auto const id = mine.new_id(2);
@@ -147,7 +127,7 @@ TEST(nccl_processes, two_communicators_begin_and_run_in_one_group) {
       (void)ncclGroupStart();
       for (int k = 0; k < 2; ++k) {  // and called in that order
         int const which = (k + mine.number()) % 2;
-        (void)sum_of_one(comm[which], which == 0 ? a : b);
+        (void)sum_on_stream(comm[which], which == 0 ? a : b, 1);
       }
       if (auto const code = ncclGroupEnd(); code != result::success) return said(code);
     }
@@ -172,13 +152,14 @@ TEST(nccl_processes, two_communicators_in_another_order_are_named_on_all) {
       elements<float> const data(0, 1, 1.0F);
       for (int round = 0; round < rounds; ++round) {
         for (auto* const one : comm) {
-          if (auto const code = sum_of_one(one, data); code != result::success) return said(code);
+          if (auto const code = sum_on_stream(one, data, 1); code != result::success)
+            return said(code);
         }
       }
       std::string text;
       for (int k = 0; k < 2; ++k) {
         auto* const one = comm[(k + mine.number()) % 2];
-        auto const code = sum_of_one(one, data);
+        auto const code = sum_on_stream(one, data, 1);
         if (code != result::success) text += said(code, one);
       }
       mine.match();
@@ -203,7 +184,8 @@ TEST(nccl_processes, two_communicators_in_another_order_are_named_on_all) {
 std::string sums_in_two(unique_id const (&ids)[2], int rank, int ranks, bool blocks) {
   int const device = rank % 4;
   emulated_platform::device_of_thread() = device;
-  configuration config{sizeof(configuration), configuration::expected_magic, 22809, blocks ? 1 : 0};
+  auto config = not_blocking();
+  config.blocking = blocks ? 1 : 0;
   communicator* comm[2] = {};
   auto const settle = [&](communicator* one, result code) {
     while (code == result::in_progress) {
@@ -224,7 +206,7 @@ std::string sums_in_two(unique_id const (&ids)[2], int rank, int ranks, bool blo
     std::size_t const first = in_group ? random() % 2 : 0;
     if (in_group) (void)ncclGroupStart();
     for (std::size_t const which : {first, 1 - first}) {
-      auto const code = sum_of_one(comm[which], which == 0 ? a : b);
+      auto const code = sum_on_stream(comm[which], which == 0 ? a : b, 1);
       bool const is_well = code == result::success || code == result::in_progress;
       if (!is_well) return said(code, comm[which]);
     }
@@ -262,7 +244,7 @@ TEST(nccl_processes, threads_of_each_call_two_communicators_in_groups) {
 TEST(nccl_processes, those_that_do_not_block) {
   auto const texts = run_processes(2, [](own_process& mine) -> std::string {
     auto const id = mine.new_id();
-    configuration config{sizeof(configuration), configuration::expected_magic, 22809, 0};
+    auto config = not_blocking();
     communicator* comm = nullptr;
     if (mine.number() == 0) {
       auto const code = ncclCommInitRankConfig(&comm, 2, id, 0, &config);
@@ -276,7 +258,7 @@ TEST(nccl_processes, those_that_do_not_block) {
       (void)ncclCommGetAsyncError(comm, &code);
     }
     elements<float> const data(0, 1, 1.0F);
-    if (code == result::success) code = sum_of_one(comm, data);
+    if (code == result::success) code = sum_on_stream(comm, data, 1);
     devices().synchronize(0, 1);
     (void)ncclCommDestroy(comm);
     return said(code) + std::to_string(static_cast<int>(data[0]));
@@ -307,7 +289,8 @@ TEST(nccl_processes, split_by_color_and_key) {
               std::to_string(count) + " ";
       emulated_platform::device_of_thread() = ranks.device[k];
       elements<float> const own(ranks.device[k], 1, static_cast<float>(1 << (ranks.first + k)));
-      if (auto const code = sum_of_one(part[k], own); code != result::success) return said(code);
+      if (auto const code = sum_on_stream(part[k], own, 1); code != result::success)
+        return said(code);
       devices().synchronize(ranks.device[k], 1);
       text += std::to_string(static_cast<int>(own[0])) + " ";
       if (auto const code = ncclCommDestroy(part[k]); code != result::success) return said(code);
@@ -328,7 +311,7 @@ TEST(nccl_processes, a_split_whose_ranks_are_not_in_a_row_is_refused_to_its_rank
     auto const text = said(how);
     elements<float> const a(0, 1, 1.0F), b(1, 1, 1.0F);  // the communicator still works
     auto const code = ranks.in_group([&](std::size_t rank, communicator* comm) {
-      return sum_of_one(comm, rank == ranks.first ? a : b);
+      return sum_on_stream(comm, rank == ranks.first ? a : b, 1);
     });
     for (int device : {0, 1}) devices().synchronize(device, 1);
     (void)ranks.destroy();
@@ -364,7 +347,7 @@ TEST(nccl_processes, captured_calls_are_replayed) {
   auto const texts = after_a_sum(
       2, [](own_process& mine, communicator* comm, elements<float> const& data) -> std::string {
         devices().begin_capture({1});
-        auto const code = sum_of_one(comm, data);
+        auto const code = sum_on_stream(comm, data, 1);
         auto const graph = devices().end_capture({1});
         for (int k = 0; k < 2; ++k) {
           devices().replay(graph);
@@ -400,7 +383,7 @@ TEST(nccl_processes, who_dies_before_all_have_come_is_named) {
   auto const texts = run_processes(2, [](own_process& mine) {
     auto const id = mine.new_id();
     communicator* comm = nullptr;
-    configuration config{sizeof(configuration), configuration::expected_magic, 22809, 0};
+    auto config = not_blocking();
     if (mine.number() == 1) {
       (void)ncclCommInitRankConfig(&comm, 3, id, 1, &config);
       (void)raise(SIGKILL);
@@ -505,10 +488,10 @@ TEST(nccl_processes, calls_that_disagree_are_named_on_all) {
             code = ncclBroadcast(data.data(), data.data(), 1, data_type::float32, 1, comm,
                                  stream_number(1));
           } else {
-            code = sum_of_one(comm, data, other ? 2 : 1);
+            code = sum_on_stream(comm, data, 1, other ? 2 : 1);
           }
           auto text = ending_of(code, comm);  // the process that came first
-          text += "|" + said(sum_of_one(comm, data), comm);
+          text += "|" + said(sum_on_stream(comm, data, 1), comm);
           mine.match();
           (void)ncclCommDestroy(comm);
           return text;
@@ -526,8 +509,8 @@ TEST(nccl_processes, a_split_beside_another_call_is_named) {
   auto const texts =
       after_a_sum(2, [](own_process& mine, communicator* comm, elements<float> const& data) {
         communicator* part = nullptr;
-        auto code =
-            mine.number() == 0 ? ncclCommSplit(comm, 0, 0, &part, nullptr) : sum_of_one(comm, data);
+        auto code = mine.number() == 0 ? ncclCommSplit(comm, 0, 0, &part, nullptr)
+                                       : sum_on_stream(comm, data, 1);
         auto const text = ending_of(code, comm);
         mine.match();
         (void)ncclCommDestroy(comm);
@@ -541,7 +524,7 @@ TEST(nccl_processes, who_dies_is_named) {
   auto const texts =
       after_a_sum(3, [](own_process& mine, communicator* comm, elements<float> const& data) {
         if (mine.number() == 1) (void)raise(SIGKILL);
-        auto code = sum_of_one(comm, data);
+        auto code = sum_on_stream(comm, data, 1);
         auto const text = ending_of(code, comm);
         (void)ncclCommDestroy(comm);
         return text;
@@ -559,7 +542,7 @@ TEST(nccl_processes, who_never_calls_is_named) {
   auto const texts =
       after_a_sum(2, [](own_process& mine, communicator* comm, elements<float> const& data) {
         auto code = result::success;
-        if (mine.number() == 0) code = sum_of_one(comm, data);  // returns at once
+        if (mine.number() == 0) code = sum_on_stream(comm, data, 1);  // returns at once
         auto const text = ending_of(code, comm);
         (void)ncclCommAbort(comm);
         return text;
@@ -602,7 +585,7 @@ TEST(nccl_processes, an_abort_ends_what_others_wait_for) {
           }
           auto code = meets
                           ? ncclBcast(data.data(), 1, data_type::float32, 0, comm, stream_number(1))
-                          : sum_of_one(comm, data);
+                          : sum_on_stream(comm, data, 1);
           auto const text = ending_of(code, comm);
           devices().synchronize(0, 1);  // the kernel also ends
           (void)ncclCommAbort(comm);
@@ -641,7 +624,7 @@ TEST(nccl_processes, who_destroys_while_another_waits_is_named) {
           if (mine.number() == 1) return said(ncclCommDestroy(comm));  // waits for both
           auto code = meets
                           ? ncclBcast(data.data(), 1, data_type::float32, 0, comm, stream_number(1))
-                          : sum_of_one(comm, data);
+                          : sum_on_stream(comm, data, 1);
           auto const text = ending_of(code, comm);
           (void)ncclCommDestroy(comm);
           return text;
@@ -675,7 +658,7 @@ TEST(nccl_processes, wrong_arguments_are_reported_before_others_hear_of_them) {
           text += "|" + said(ncclAllReduce(data.data(), data.data(), 1, data_type::float64,
                                            operation::sum, comm, nullptr));
         }
-        auto const code = sum_of_one(comm, data);  // the communicator still works
+        auto const code = sum_on_stream(comm, data, 1);  // the communicator still works
         devices().synchronize(0, 1);
         (void)ncclCommDestroy(comm);
         return text + "|" + std::to_string(static_cast<int>(code)) + " " +

@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace blink_test {
@@ -54,6 +56,19 @@ class elements {
   T* data_;
 };
 
+/// Calls `call(rank)` by a thread for each of the ranks. Returns the results.
+template <class Call>
+std::vector<result> by_threads_of(std::vector<std::size_t> const& ranks, Call const& call) {
+  std::vector<result> results(ranks.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+      threads.emplace_back([&, k] { results[k] = call(ranks[k]); });
+    }
+  }
+  return results;
+}
+
 /// Communicators of all ranks, and a stream for each.
 struct program {
   std::vector<int> device;  ///< by rank
@@ -89,14 +104,9 @@ struct program {
   /// One thread for each rank. Returns the result of each call.
   template <class Call>
   std::vector<result> by_threads(Call const& call) const {
-    std::vector<result> results(size());
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t rank = 0; rank < size(); ++rank) {
-        threads.emplace_back([&, rank] { results[rank] = call(rank); });
-      }
-    }
-    return results;
+    std::vector<std::size_t> ranks(size());
+    std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+    return by_threads_of(ranks, call);
   }
 };
 
@@ -124,9 +134,10 @@ inline result async_error(communicator* comm) {
   EXPECT_EQ(ncclCommGetAsyncError(comm, &code), result::success);
   return code;
 }
-/// An all-reduce in place of the first element.
-inline result sum_on_stream(communicator* comm, elements<float> const& data, int stream) {
-  return ncclAllReduce(data.data(), data.data(), 1, data_type::float32, operation::sum, comm,
+/// An all-reduce in place of the first elements.
+inline result sum_on_stream(communicator* comm, elements<float> const& data, int stream,
+                            std::size_t count = 1) {
+  return ncclAllReduce(data.data(), data.data(), count, data_type::float32, operation::sum, comm,
                        stream_number(stream));
 }
 

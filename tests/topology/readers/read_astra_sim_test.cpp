@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/make_plan.hpp>
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/canonical.hpp>
 #include <blink/topology/readers/read_astra_sim.hpp>
@@ -9,11 +8,9 @@
 #include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 // Rooms may be compiled as one source.

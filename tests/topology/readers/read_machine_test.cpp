@@ -3,13 +3,13 @@
 #include <blink/topology/subset.hpp>
 #include <blink/topology/write_json.hpp>
 
+#include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -81,9 +81,7 @@ TEST(read_machine, files_are_known_by_their_beginning_not_by_their_name) {
     file_with const plain(name, "\n\n" + json);
     EXPECT_EQ(read_machine(plain.path()).rank_positions().size(), 9U) << name;
   }
-  std::ifstream stream(BLINK_DATA_DIR "/dgx1v.xml");
-  std::string const xml((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  file_with const file("misleading.json", xml);
+  file_with const file("misleading.json", blink_test::text_of(BLINK_DATA_DIR "/dgx1v.xml"));
   EXPECT_EQ(read_machine(file.path()).rank_positions().size(), 8U);
 }
 

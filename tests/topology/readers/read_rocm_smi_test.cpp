@@ -13,8 +13,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,6 +23,7 @@ using blink_test::best_rate;
 using blink_test::labels_of;
 using blink_test::pairs_of_links;
 using blink_test::remarks_of;
+using blink_test::text_of;
 
 std::string const banner = "======= ROCm System Management Interface =======\n";
 std::string const weight_title = "====== Weight between two GPUs ======\n";
@@ -469,8 +468,7 @@ class read_rocm_smi_corpus : public testing::Test {
     if (!std::filesystem::exists(folder_ + "rocm-smi")) GTEST_SKIP() << "no corpus here";
   }
   [[nodiscard]] topology read(std::string const& name) const {
-    std::ifstream stream(folder_ + "rocm-smi/" + name);
-    std::string const text((std::istreambuf_iterator<char>(stream)), {});
+    auto const text = text_of(folder_ + "rocm-smi/" + name);
     EXPECT_TRUE(is_rocm_smi(text)) << name;
     return read_rocm_smi(text, name);
   }

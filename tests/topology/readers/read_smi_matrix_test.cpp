@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <random>
 #include <sstream>
@@ -24,6 +23,7 @@
 namespace blink::read_smi_matrix_test { namespace {
 
 using blink_test::best_rate;
+using blink_test::text_of;
 
 using blink_test::error_of;
 
@@ -278,8 +278,7 @@ TEST(read_smi_matrix_corpus, agrees_with_the_facts) {
                 std::string::npos);
       continue;
     }
-    std::ifstream stream(path);
-    std::string const text((std::istreambuf_iterator<char>(stream)), {});
+    auto const text = text_of(path);
     auto const found = detail::smi_matrix_reader(text, path).read();
     std::map<std::string, int> pairs;
     for (std::size_t a = 0; a < found.devices.size(); ++a) {

@@ -9,11 +9,8 @@
 #include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -22,6 +19,7 @@ namespace blink::read_taccl_test { namespace {
 
 using blink_test::remarks_of;
 using blink_test::replaced;
+using blink_test::text_of;
 
 std::string const ndv2 = R"({
   "name": "ndv2", "gpus_per_node": 8, "nics_per_node": 1, "alpha": 0.7,
@@ -185,8 +183,7 @@ TEST(read_taccl, damaged_files_end_in_a_machine_or_an_error) {
 TEST(read_taccl_corpus, reads_the_profile_of_an_ndv2) {
   auto const path = std::string(BLINK_SHARED_DIR) + "/machine-cases/35-taccl-ndv2.json";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no corpus here";
-  std::ifstream stream(path);
-  std::string const text((std::istreambuf_iterator<char>(stream)), {});
+  auto const text = text_of(path);
   EXPECT_TRUE(is_taccl(text));
   auto const machine = read_taccl(text, path);
   EXPECT_EQ(machine.name, "35-taccl-ndv2");

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/make_plan.hpp>
 #include <blink/topology/canonical.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/readers/read_rocm_smi.hpp>
@@ -13,7 +12,6 @@
 #include "support/machine_contents.hpp"
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,6 +82,31 @@ TEST(made_communicators, an_option_out_of_range_is_reported_by_all) {
     EXPECT_NE(each.find("rank 1: communicator_options: the deadline is not positive"),
               std::string::npos)
         << each;
+  }
+}
+
+TEST(made_communicators, the_order_of_the_environment_counts) {
+  auto const said = among_processes(2, [&](blink::file_bootstrap& all) {
+    setenv("BLINK_ORDER", "ranks", 1);
+    blink::process_communicator const comm(all);
+    return std::string(comm.options().order == blink::order_promise::ranks ? "ranks" : "run");
+  });
+  for (auto const& each : said) EXPECT_EQ(each, "ranks");
+}
+
+TEST(made_communicators, an_order_of_one_process_alone_is_refused_by_all) {
+  for (std::string const order : {"ranks", "sometimes"}) {
+    auto const said = among_processes(2, [&](blink::file_bootstrap& all) {
+      if (all.process() == 1) setenv("BLINK_ORDER", order.c_str(), 1);
+      blink::process_communicator const comm(all);
+      return std::string("made");
+    });
+    for (auto const& each : said) {
+      EXPECT_NE(each.find(order == "ranks" ? "order differs between ranks, 0 and 1"
+                                           : "BLINK_ORDER is 'sometimes'"),
+                std::string::npos)
+          << each;
+    }
   }
 }
 

@@ -16,7 +16,8 @@
 #include <utility>
 #include <vector>
 
-// The part of check_program for the shape of a step program, before the run.
+// The part of check_program for the shape of a step program, before the run. Execution plans share
+// the first functions.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -32,6 +33,37 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
                                 " nothing, expected one, the root: the file does not name it");
   }
   return static_cast<int>(std::find(moves.begin(), moves.end(), false) - moves.begin());
+}
+
+/// The size of a rank's buffer in chunks, as its program declares it.
+///
+/// Rank: of a step program or of an execution plan
+template <class Rank>
+[[nodiscard]] int declared_chunks(Rank const& rank, step_buffer buffer) {
+  return buffer == step_buffer::input    ? rank.input_chunks
+         : buffer == step_buffer::output ? rank.output_chunks
+                                         : rank.scratch_chunks;
+}
+
+/// Checks that some chunks are within a buffer.
+///
+/// size:   of the buffer, in chunks
+/// where:  the end of the error's text, such as " at rank 3"
+/// Throws: program_fault
+inline void require_within(program_place at, chunk_place const& place, int count, int size,
+                           std::string const& where = "") {
+  if (place.chunk >= 0 && count <= size && place.chunk <= size - count) return;
+  at.chunk = place.chunk;
+  throw program_fault(at, "uses " + in_words(place, count) + " of " + std::to_string(size) + where);
+}
+
+/// Checks that a collective without a root has blocks of equally many chunks, if it has blocks.
+/// Throws: program_fault
+inline void require_equal_blocks(collective kind, int chunk_count, int rank_count) {
+  if (!has_blocks(kind) || has_root(kind) || chunk_count % rank_count == 0) return;
+  throw program_fault({}, std::to_string(chunk_count) + " chunks do not divide by " +
+                              std::to_string(rank_count) + " ranks, as " +
+                              std::string(to_text(kind)) + " needs");
 }
 
 /// The rank that sends nothing (reduce, gather) or receives nothing (broadcast, scatter).
@@ -74,11 +106,8 @@ class program_structure {
       throw program_fault({}, std::to_string(program_->chunk_count) + " chunks on " +
                                   std::to_string(rank_count_) + " ranks are too many to check");
     }
-    if (program_->collective && has_blocks(*program_->collective) &&
-        !has_root(*program_->collective) && program_->chunk_count % rank_count_ != 0) {
-      throw program_fault({}, std::to_string(program_->chunk_count) + " chunks do not divide by " +
-                                  std::to_string(rank_count_) + " ranks, as " +
-                                  std::string(to_text(*program_->collective)) + " needs");
+    if (program_->collective) {
+      require_equal_blocks(*program_->collective, program_->chunk_count, rank_count_);
     }
     if (program_->collective && has_root(*program_->collective)) root_ = root_of(*program_);
     for (int rank = 0; rank < rank_count_; ++rank) {
@@ -153,19 +182,14 @@ class program_structure {
   /// Checks that the place is within the file's declared size and within the collective's buffers.
   void check_place(program_place at, chunk_place const& place, int count) const {
     auto const& rank = program_->ranks[static_cast<std::size_t>(at.rank)];
-    int size = place.buffer == step_buffer::input    ? rank.input_chunks
-               : place.buffer == step_buffer::output ? rank.output_chunks
-                                                     : rank.scratch_chunks;
-    at.chunk = place.chunk;
-    if (place.chunk < 0 || count > size || place.chunk > size - count) {
-      throw program_fault(at, "uses " + in_words(place, count) + " of " + std::to_string(size));
-    }
+    require_within(at, place, count, declared_chunks(rank, place.buffer));
     if (!program_->collective || place.buffer == step_buffer::scratch) return;
     auto const kind = *program_->collective;
     bool const is_root = !has_root(kind) || root_ == at.rank;
     auto const real = chunks_of(kind, program_->chunk_count, rank_count_, is_root);
-    size = place.buffer == step_buffer::input ? real.input : real.output;
+    int const size = place.buffer == step_buffer::input ? real.input : real.output;
     if (place.chunk > size - count) {
+      at.chunk = place.chunk;
       throw program_fault(at, "uses " + in_words(place, count) + ", and " +
                                   std::string(to_text(kind)) + " has " + std::to_string(size) +
                                   " there");

@@ -17,12 +17,6 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-[[nodiscard]] inline int operation_count(mscclpp_block const& block) {
-  std::size_t count = 0;
-  for (auto const& s : block.segments) count += s.operations.size() + (s.loop_chunks > 0 ? 1 : 0);
-  return static_cast<int>(count);
-}
-
 /// Appends operations, and the points between them where threads must wait for each other.
 class mscclpp_operations {
  public:

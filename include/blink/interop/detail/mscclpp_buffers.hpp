@@ -3,11 +3,11 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/interop/detail/mscclpp_knowledge.hpp>
-#include <blink/interop/detail/mscclpp_memory.hpp>
 #include <blink/interop/detail/mscclpp_moves.hpp>
 #include <blink/interop/detail/mscclpp_order.hpp>
+#include <blink/interop/detail/mscclpp_scale.hpp>
 #include <blink/interop/detail/mscclpp_structure.hpp>
+#include <blink/interop/detail/program_clocks.hpp>
 #include <blink/interop/detail/program_fault.hpp>
 #include <blink/interop/detail/program_memory.hpp>
 #include <blink/interop/mscclpp_program.hpp>
@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,52 @@ struct cell_extent {
   result.count = std::min(unit, result.count - result.from);
   return result;
 }
+
+/// One rank's buffers. In place, input and output share cells.
+class mscclpp_memory {
+ public:
+  mscclpp_memory(mscclpp_program const& program, int rank, int root, mscclpp_scale const& scale)
+      : scale_(scale), calls_share_(!program.doubles_scratch) {
+    auto const& here = program.ranks[static_cast<std::size_t>(rank)];
+    int const chunks = program.collective ? chunk_count_of(program) : 0;
+    layout_ = layout_of(program, chunks, rank, root, program.in_place);
+    scratch_start_ = layout_.scratch * scale.cells;
+    half_ = here.scratch_chunks * scale.scratch_cells * (program.has_packets ? 2 : 1);
+    cells_.resize(static_cast<std::size_t>(scratch_start_) +
+                  static_cast<std::size_t>(half_) * (calls_share_ ? 1 : 2));
+  }
+
+  [[nodiscard]] chunk_counts counts() const { return layout_.counts; }
+  /// The cells of input and output.
+  [[nodiscard]] int user_cells() const { return scratch_start_; }
+  [[nodiscard]] mscclpp_cell& cell(int index) { return cells_[static_cast<std::size_t>(index)]; }
+
+  /// The cell of plain data, or the first of the two cells of a packet.
+  ///
+  /// from:    cells from the first chunk of the place to the present unit
+  /// element: cell within the unit
+  /// Returns: nothing beyond the buffer's end, as chunks that share scratch memory may be.
+  [[nodiscard]] std::optional<int> index(chunk_place const& place, bool has_packets, int call,
+                                         int slice, int from, int element) const {
+    if (place.buffer != step_buffer::scratch) {
+      return layout_.chunk(place) * scale_.cells + slice + from + element;
+    }
+    bool const wraps = scale_.scratch_cells < scale_.cells;
+    int const within = place.chunk * scale_.scratch_cells + slice +
+                       (wraps ? from % scale_.scratch_cells : from) + element;
+    int const at = has_packets ? 2 * within : within;
+    if (at + (has_packets ? 1 : 0) >= half_) return std::nullopt;
+    return scratch_start_ + (calls_share_ ? 0 : call % 2 * half_) + at;
+  }
+
+ private:
+  mscclpp_scale scale_;
+  bool calls_share_;
+  memory_layout layout_;
+  int scratch_start_ = 0;  // in cells
+  int half_ = 0;           // cells of scratch memory of one call
+  std::vector<mscclpp_cell> cells_;
+};
 
 /// The buffers of all ranks, as their users fill them and check them after each call.
 class mscclpp_buffers {
@@ -136,14 +183,7 @@ class mscclpp_buffers {
                                                  cell_extent const& part, int element, bool second,
                                                  program_place at) {
     auto const& place = end.place;
-    std::vector<int> ranks{place.rank >= 0 ? place.rank : at.rank};
-    auto buffer = place.buffer;
-    if (place.group >= 0) {
-      auto const& group = program_->ranks[static_cast<std::size_t>(at.rank)]
-                              .groups[static_cast<std::size_t>(place.group)];
-      ranks = group.ranks;
-      buffer = group.buffer;
-    }
+    auto const [ranks, buffer] = owners_of(*program_, at.rank, place);
     std::vector<named_cell> result;
     at.chunk = place.chunk + (part.slice + part.from + element) / scale_.cells;
     for (int const rank : ranks) {

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/interop/detail/mscclpp_counter.hpp>
-#include <blink/interop/detail/mscclpp_knowledge.hpp>
-#include <blink/interop/detail/mscclpp_memory.hpp>
-#include <blink/interop/detail/mscclpp_moves.hpp>
 #include <blink/interop/detail/mscclpp_processes.hpp>
+#include <blink/interop/detail/mscclpp_scale.hpp>
+#include <blink/interop/detail/program_clocks.hpp>
 #include <blink/interop/detail/program_fault.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 
 #include <algorithm>
@@ -17,11 +16,10 @@
 #include <utility>
 #include <vector>
 
-// What the processes of an execution plan wait for, and what they learn of each other by that. Data
-// do not matter here.
-
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// The waits of an execution plan's processes, and their knowledge of each other. Data do not
+/// matter here.
 class mscclpp_control {
  public:
   /// is_strict: relaxed signals, and flushes without destinations, promise no more than they keep
@@ -95,7 +93,6 @@ class mscclpp_control {
         return pass_barrier(block);
       case mscclpp_kind::wait:
       case mscclpp_kind::relaxed_wait:
-        return take(block, counters_of(block));
       case mscclpp_kind::acquire:
         return take(block, counters_of(block));
       case mscclpp_kind::signal:
@@ -133,23 +130,17 @@ class mscclpp_control {
   void signal(running_thread_block& block, std::size_t k) {
     auto const& op = *block.current().op;
     auto const& channel = op.channels[k];
-    auto& rank = rank_of(block);
-    auto const id = static_cast<std::size_t>(channel.id);
-    bool const is_port = channel.type == mscclpp_channel_type::port;
-    auto const& here = program_->ranks[static_cast<std::size_t>(block.rank)];
-    auto const peer = static_cast<std::size_t>((is_port ? here.port_peers : here.memory_peers)[id]);
-    int const end = (is_port ? rank.port_ends : rank.memory_ends)[id];
-    counter_post post{nullptr, rank.at_start, !is_port && op.kind == mscclpp_kind::relaxed_signal};
-    if (is_port) {
+    counter_post post{nullptr, rank_of(block).at_start};
+    if (channel.type == mscclpp_channel_type::port) {
       auto& port = block.ports.at(channel.id);
       port.known.learn(*published(block, k));
       post.known = std::make_shared<process_knowledge const>(port.known);
     } else {
       post.known = published(block, k);
+      post.is_relaxed = op.kind == mscclpp_kind::relaxed_signal;
     }
-    if (end < 0) return;
-    auto& to = is_port ? processes_.ranks[peer].port : processes_.ranks[peer].memory;
-    to[static_cast<std::size_t>(end)].post(std::move(post));
+    auto* const counter = processes_.other_end(block.rank, channel);
+    if (counter != nullptr) counter->post(std::move(post));
   }
 
   /// Waits for all that was put over the k-th channel of the present operation.
@@ -170,10 +161,8 @@ class mscclpp_control {
         what = "for semaphore " + std::to_string(op.semaphores[k]);
       } else {
         auto const& channel = op.channels[k];
-        bool const is_port = channel.type == mscclpp_channel_type::port;
-        auto const& peers = is_port ? here.port_peers : here.memory_peers;
-        what = "for a signal of rank " +
-               std::to_string(peers[static_cast<std::size_t>(channel.id)]) + " over " +
+        auto const peer = here.peers(channel.type)[static_cast<std::size_t>(channel.id)];
+        what = "for a signal of rank " + std::to_string(peer) + " over " +
                std::string(to_text(channel.type)) + " channel " + std::to_string(channel.id);
       }
       break;
@@ -194,21 +183,19 @@ class mscclpp_control {
   }
 
   /// Throws: program_fault if a channel or a semaphore does not end as it began.
-  void check_counters() const {
+  void check_counters() {
     for (std::size_t r = 0; r < processes_.ranks.size(); ++r) {
-      auto const& here = program_->ranks[r];
-      auto const check = [&](std::vector<mscclpp_counter> const& counters,
-                             std::vector<int> const& peers, char const* type) {
+      for (auto const type : {mscclpp_channel_type::memory, mscclpp_channel_type::port}) {
+        auto const& counters = processes_.ranks[r].channels(type).arrived;
         for (std::size_t c = 0; c < counters.size(); ++c) {
           if (counters[c].left() == 0) continue;
           throw program_fault({static_cast<int>(r)},
                               "never waits for " + std::to_string(counters[c].left()) +
-                                  " signals of rank " + std::to_string(peers[c]) + " over " + type +
-                                  " channel " + std::to_string(c));
+                                  " signals of rank " +
+                                  std::to_string(program_->ranks[r].peers(type)[c]) + " over " +
+                                  std::string(to_text(type)) + " channel " + std::to_string(c));
         }
-      };
-      check(processes_.ranks[r].memory, here.memory_peers, "memory");
-      check(processes_.ranks[r].port, here.port_peers, "port");
+      }
       for (std::size_t s = 0; s < processes_.ranks[r].semaphores.size(); ++s) {
         auto const left = processes_.ranks[r].semaphores[s].left();
         if (left == 0) continue;
@@ -242,10 +229,10 @@ class mscclpp_control {
         result.push_back(&rank.semaphores[static_cast<std::size_t>(s)]);
       }
     }
-    if (op.kind == mscclpp_kind::wait || op.kind == mscclpp_kind::relaxed_wait) {
+    if (waits(op.kind)) {
       for (auto const& channel : op.channels) {
-        auto& of_type = channel.type == mscclpp_channel_type::port ? rank.port : rank.memory;
-        result.push_back(&of_type[static_cast<std::size_t>(channel.id)]);
+        auto& counters = rank.channels(channel.type).arrived;
+        result.push_back(&counters[static_cast<std::size_t>(channel.id)]);
       }
     }
     return result;
@@ -256,7 +243,8 @@ class mscclpp_control {
                      [](mscclpp_counter const* counter) { return counter->has_one(); })) {
       return false;
     }
-    bool const is_relaxed = block.current().op->kind == mscclpp_kind::relaxed_wait;
+    auto const& op = *block.current().op;
+    bool const is_relaxed = op.kind == mscclpp_kind::relaxed_wait;
     for (std::size_t k = 0; k < counters.size(); ++k) {
       auto const before = counters[k]->last_take();
       if (before.process >= 0 && before.process != block.process &&
@@ -266,10 +254,10 @@ class mscclpp_control {
                             "on timing");
       }
       auto& known = thread(block, k);
+      bool const is_port =
+          waits(op.kind) && op.channels[k].type == mscclpp_channel_type::port;  // never relaxed
       for (auto const& post : counters[k]->take({block.process, ++block.position})) {
-        bool const is_memory = block.current().op->kind == mscclpp_kind::acquire ||
-                               block.current().op->channels[k].type == mscclpp_channel_type::memory;
-        if (is_strict_ && is_memory && (is_relaxed || post.is_relaxed)) {
+        if (is_strict_ && !is_port && (is_relaxed || post.is_relaxed)) {
           known.learn_over(*post.known);
           known.learn(*post.at_start);
         } else {

@@ -87,8 +87,7 @@ class mscclpp_jobs {
     auto const type =
         over_network_(a, b) ? mscclpp_channel_type::port : mscclpp_channel_type::memory;
     auto const end = [&](int here, int peer) {
-      auto& peers = type == mscclpp_channel_type::port ? rank_at(here).port_peers
-                                                       : rank_at(here).memory_peers;
+      auto& peers = rank_at(here).peers(type);
       peers.push_back(peer);
       return mscclpp_channel{type, static_cast<int>(peers.size()) - 1};
     };

@@ -3,7 +3,8 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/detail/input_text.hpp>
-#include <blink/interop/detail/mscclpp_json_values.hpp>
+#include <blink/interop/detail/mscclpp_reader.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 #include <blink/topology/readers/detail/json_text.hpp>
 
@@ -21,9 +22,12 @@
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Reads plans as MSCCL++ writes and runs them since 0.8.
-class mscclpp_json_reader : mscclpp_json_values {
+class mscclpp_json_reader : mscclpp_reader {
  public:
-  explicit mscclpp_json_reader(std::string const& file) : mscclpp_json_values(file) {}
+  explicit mscclpp_json_reader(std::string const& file)
+      : mscclpp_reader(file, {"input_chunks", "output_chunks", "scratch_chunks", "channel_type",
+                              "connected_to", "rank_groups", "buffer_type", "num_threadblocks",
+                              &mscclpp_traits::name}) {}
 
   [[nodiscard]] mscclpp_program read(json_value const& top) {
     auto program = read_top(top, true);
@@ -47,61 +51,32 @@ class mscclpp_json_reader : mscclpp_json_values {
     std::vector<type> access;
   };
 
-  [[nodiscard]] mscclpp_rank read_rank(json_value const& gpu, std::size_t number) {
-    auto const path = "rank " + std::to_string(number);
-    require_kind(gpu, json_kind::object, path, "an object");
-    require_id(gpu, path, number);
-    mscclpp_rank rank;
-    rank.input_chunks = this->number(gpu, path, "input_chunks", most_chunks);
-    rank.output_chunks = this->number(gpu, path, "output_chunks", most_chunks);
-    rank.scratch_chunks = this->number(gpu, path, "scratch_chunks", most_chunks);
-    for (auto const& channel : list(gpu, path, "channels")) read_channel(channel, path, rank);
+  [[nodiscard]] mscclpp_rank read_rank(json_value const& gpu, std::size_t rank_number) const {
+    auto const path = "rank " + std::to_string(rank_number);
+    auto rank = read_sizes(gpu, path, rank_number);
+    for (auto const& channel : list(gpu, path, "channels")) {
+      read_channels(channel, path + ", channel", rank);
+    }
     std::vector<remote_buffer> remote;
     for (auto const& each : list(gpu, path, "remote_buffers")) {
       auto const here = path + ", remote buffer " + std::to_string(remote.size());
-      require_kind(each, json_kind::object, here, "an object");
-      remote.push_back(
-          {{this->number(each, here, "rank", most_ranks), buffer(each, here, "type")}, {}});
+      remote.push_back({{number(each, here, "rank", most_ranks), buffer(each, here, "type")}, {}});
       for (auto const& name : list(each, here, "access_channel_types")) {
         remote.back().access.push_back(some_channel_type(name, here + ": access_channel_types"));
       }
     }
-    std::vector<int> values;
     for (auto const& each : list(gpu, path, "semaphores")) {
-      auto const here = path + ", semaphore " + std::to_string(values.size());
-      require_kind(each, json_kind::object, here, "an object");
-      values.push_back(this->number(each, here, "init_value", most_bytes));
+      auto const here = path + ", semaphore " + std::to_string(rank.semaphores++);
+      rank.semaphore_values.push_back(number(each, here, "init_value", most_bytes));
     }
-    rank.semaphores = static_cast<int>(values.size());
-    if (std::any_of(values.begin(), values.end(), [](int value) { return value != 0; })) {
-      rank.semaphore_values = values;
+    auto& values = rank.semaphore_values;
+    if (std::all_of(values.begin(), values.end(), [](int value) { return value == 0; })) {
+      values.clear();
     }
-    for (auto const& block : list(gpu, path, "threadblocks")) {
-      auto const here = path + ", block " + std::to_string(rank.blocks.size());
-      require_kind(block, json_kind::object, here, "an object");
-      require_id(block, here, rank.blocks.size());
-      rank.blocks.push_back(read_block(block, here, rank, remote));
-    }
+    read_blocks(gpu, path, rank, [&](json_value const& block, std::string const& here) {
+      return read_block(block, here, rank, remote);
+    });
     return rank;
-  }
-
-  void read_channel(json_value const& channel, std::string const& path, mscclpp_rank& rank) const {
-    require_kind(channel, json_kind::object, path + ", channel", "an object");
-    auto const of = some_channel_type(required(channel, path + ", channel", "channel_type"),
-                                      path + ", channel");
-    if (of != type::multimem) {
-      auto const peers = numbers(channel, path + ", channel", "connected_to", most_ranks);
-      auto& all = of == type::memory ? rank.memory_peers : rank.port_peers;
-      all.insert(all.end(), peers.begin(), peers.end());
-      return;
-    }
-    bool const is_short = channel.find("buff") != nullptr;  // in files before 0.8
-    auto const where = buffer(channel, path + ", channel", is_short ? "buff" : "buffer_type");
-    for (auto const& group : list(channel, path + ", channel", "rank_groups")) {
-      require_kind(group, json_kind::object, path + ", channel", "an object");
-      rank.groups.push_back({where, numbers(group, path + ", channel", "ranks", most_ranks),
-                             number(group, path + ", channel", "size", most_chunks)});
-    }
   }
 
   [[nodiscard]] mscclpp_block read_block(json_value const& block, std::string const& path,
@@ -109,12 +84,9 @@ class mscclpp_json_reader : mscclpp_json_values {
                                          std::vector<remote_buffer> const& remote) const {
     block_lists lists;
     for (auto const& channel : list(block, path, "channels")) {
-      require_kind(channel, json_kind::object, path + ", channel", "an object");
       auto const of = some_channel_type(required(channel, path + ", channel", "channel_type"),
                                         path + ", channel");
-      auto const known = of == type::memory ? rank.memory_peers.size()
-                         : of == type::port ? rank.port_peers.size()
-                                            : rank.groups.size();
+      auto const known = rank.channel_count(of);
       for (int const id : numbers(channel, path + ", channel", "channel_ids", most_blocks)) {
         if (static_cast<std::size_t>(id) >= known) {
           fail(*channel.find("channel_ids"), path + ": channel_ids", std::to_string(id),
@@ -126,7 +98,6 @@ class mscclpp_json_reader : mscclpp_json_values {
     }
     for (auto const& reference : list(block, path, "remote_buffer_refs")) {
       auto const here = path + ", remote_buffer_refs";
-      require_kind(reference, json_kind::object, here, "an object");
       auto const of = some_channel_type(required(reference, here, "access_channel_type"), here);
       for (int const id : numbers(reference, here, "remote_buffer_ids", most_blocks)) {
         auto const& ids = *reference.find("remote_buffer_ids");
@@ -142,7 +113,6 @@ class mscclpp_json_reader : mscclpp_json_values {
     int position = 0;
     for (auto const& op : list(block, path, "ops")) {
       auto const here = path + ", operation " + std::to_string(position++);
-      require_kind(op, json_kind::object, here, "an object");
       if (text(op, here, "name") == "pipeline") {
         result.segments.push_back(read_loop(op, here, lists));
         continue;
@@ -158,7 +128,6 @@ class mscclpp_json_reader : mscclpp_json_values {
                                           block_lists const& lists) const {
     auto const& context = required(op, path, "iter_context");
     auto const here = path + ": iter_context";
-    require_kind(context, json_kind::object, here, "an object");
     mscclpp_segment result;
     auto const positive = [&](char const* key, std::int64_t most) {
       return static_cast<int>(integer(required(context, here, key), here + "." + key, 1, most));
@@ -167,7 +136,6 @@ class mscclpp_json_reader : mscclpp_json_values {
     result.unit_bytes = positive("unit_size", most_bytes);
     for (auto const& inner : list(op, path, "ops")) {
       auto const at = path + "." + std::to_string(result.operations.size());
-      require_kind(inner, json_kind::object, at, "an object");
       if (text(inner, at, "name") == "pipeline") {
         fail(inner, at, "a pipeline in a pipeline", "an operation that moves data or waits");
       }
@@ -179,8 +147,7 @@ class mscclpp_json_reader : mscclpp_json_values {
 
   [[nodiscard]] mscclpp_operation read_operation(json_value const& op, std::string const& path,
                                                  block_lists const& lists) const {
-    mscclpp_operation result;
-    result.kind = kind_of(op, path);
+    auto result = read_kind(op, path, ", pipeline");
     std::optional<type> over;
     if (auto const* name = op.find("channel_type")) {
       over = channel_type(*name, path + ": channel_type");
@@ -188,7 +155,7 @@ class mscclpp_json_reader : mscclpp_json_values {
     for (int const id : numbers(op, path, "channel_ids", most_blocks)) {
       auto const& ids = *op.find("channel_ids");
       if (!over) fail(ids, path + ": channel_ids", "no channel_type", "memory, port or switch");
-      auto const& known = of_type(lists.channels, *over);
+      auto const& known = list_of(lists.channels, *over);
       result.channels.push_back(
           {*over, entry(known, id, ids, path + ": channel_ids",
                         "channels of type " + std::string(to_text(*over)) + " of the block")});
@@ -200,12 +167,7 @@ class mscclpp_json_reader : mscclpp_json_values {
     result.destinations = places(op, path, "dst_buff", over, lists, sizes);
     set_counts(op, path, of_sources, sizes, result);
     result.semaphores = numbers(op, path, "semaphore_ids", most_blocks);
-    if (result.kind == mscclpp_kind::barrier) {
-      result.barrier = number(op, path, "barrier_id", most_blocks);
-      result.barrier_blocks = number(op, path, "num_threadblocks", most_blocks);
-    }
     if (auto const* group = op.find("tbg_info")) {
-      require_kind(*group, json_kind::object, path + ": tbg_info", "an object");
       result.slice = number(*group, path + ": tbg_info", "tb_id", most_blocks);
       result.slices = number(*group, path + ": tbg_info", "tbg_size", most_blocks);
     }
@@ -215,25 +177,6 @@ class mscclpp_json_reader : mscclpp_json_values {
     return result;
   }
 
-  [[nodiscard]] mscclpp_kind kind_of(json_value const& op, std::string const& path) const {
-    auto const name = text(op, path, "name");
-    auto const known = std::find(mscclpp_names.begin(), mscclpp_names.end(), name);
-    if (known == mscclpp_names.end()) {
-      std::string all;
-      for (auto const each : mscclpp_names) all += std::string(each) + ", ";
-      fail(*op.find("name"), path, in_quotes(name), "one of " + all + "pipeline");
-    }
-    return static_cast<mscclpp_kind>(known - mscclpp_names.begin());
-  }
-
-  template <class T>
-  [[nodiscard]] static std::vector<T> const& of_type(std::map<type, std::vector<T>> const& lists,
-                                                     type of) {
-    static std::vector<T> const none;
-    auto const found = lists.find(of);
-    return found == lists.end() ? none : found->second;
-  }
-
   [[nodiscard]] std::vector<mscclpp_place> places(json_value const& op, std::string const& path,
                                                   std::string const& key, std::optional<type> over,
                                                   block_lists const& lists,
@@ -241,15 +184,14 @@ class mscclpp_json_reader : mscclpp_json_values {
     std::vector<mscclpp_place> result;
     for (auto const& each : list(op, path, key)) {
       auto const here = path + ": " + key + "[" + std::to_string(result.size()) + "]";
-      require_kind(each, json_kind::object, here, "an object");
       mscclpp_place place;
       if (auto const* id = each.find("buffer_id")) {
-        auto const& known = of_type(lists.remote_buffers, over.value_or(type::memory));
+        auto const& known = list_of(lists.remote_buffers, over.value_or(type::memory));
         place = entry(known, number(each, here, "buffer_id", most_blocks), *id, here,
                       "remote buffers of the block over channels of type " +
                           std::string(to_text(over.value_or(type::memory))));
       } else if (auto const* channel = each.find("switch_channel_id")) {
-        place.group = entry(of_type(lists.channels, type::multimem),
+        place.group = entry(list_of(lists.channels, type::multimem),
                             number(each, here, "switch_channel_id", most_blocks), *channel, here,
                             "switch channels of the block");
       } else {

@@ -3,7 +3,9 @@
 
 #include <blink/core/config.hpp>
 #include <blink/interop/detail/program_fault.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/mscclpp_program.hpp>
+#include <blink/interop/step_program.hpp>
 
 #include <cstddef>
 #include <optional>
@@ -13,62 +15,6 @@
 // The data that each operation of an execution plan moves.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
-
-/// The places of an operation as letters: l inside the rank, r at a peer, g at a group. A capital
-/// letter stands for packets. A star repeats the letter before it, any number of times.
-struct mscclpp_form {
-  std::string_view sources;
-  std::string_view destinations;
-  bool is_pairwise = false;  ///< each source to its destination; else the sum of all to all
-};
-
-/// The form of an operation; empty for operations that move no data.
-///
-/// Source: handlers of MSCCL++'s executor, versions 0.8 to 0.10.
-[[nodiscard]] constexpr mscclpp_form form_of(mscclpp_kind kind, bool is_over_port) {
-  switch (kind) {
-    case mscclpp_kind::put:
-    case mscclpp_kind::put_signal:
-    case mscclpp_kind::put_signal_flush:
-      return {"l*", "r*", true};
-    case mscclpp_kind::get:
-      return {"r*", "l*", true};
-    case mscclpp_kind::copy:
-      return {"l", "l"};
-    case mscclpp_kind::reduce:
-      return {"l*", "l"};
-    case mscclpp_kind::reduce_put:
-      return {"l*", "lr*"};
-    case mscclpp_kind::read_reduce:
-      return {"lr*", "l"};
-    case mscclpp_kind::read_reduce_put:
-      return {"lr*", "lr*"};
-    case mscclpp_kind::put_packets:
-      return {is_over_port ? "L*" : "l*", "R*", true};
-    case mscclpp_kind::forward_packets:
-      return {"L", "R*"};
-    case mscclpp_kind::pack:
-      return {"l", "L"};
-    case mscclpp_kind::unpack:
-      return {"L", "l"};
-    case mscclpp_kind::reduce_packets:
-      return {"lL*", "l"};
-    case mscclpp_kind::reduce_packets_put:
-      return {"lL*", "lR*"};
-    case mscclpp_kind::reduce_packets_pack:
-      return {"lL*", "lL"};
-    case mscclpp_kind::reduce_packets_pack_put:
-      return {"lL*", "lLR*"};
-    case mscclpp_kind::group_reduce:
-      return {"g", "g"};
-    case mscclpp_kind::group_store:
-      return {"l", "g"};
-    case mscclpp_kind::group_store_packets:
-      return {"L", "G"};
-    default:
-      return {};
-  }
-}
 
 /// The letter for a place at a position of a list; nothing if the list has no such place.
 [[nodiscard]] constexpr std::optional<char> letter_at(std::string_view letters,
@@ -92,6 +38,28 @@ struct mscclpp_form {
   return !op.channels.empty() && op.channels.front().type == mscclpp_channel_type::port;
 }
 
+/// The traits of an operation's kind. Ports put packets as they are.
+[[nodiscard]] inline mscclpp_traits form_of(mscclpp_operation const& op) {
+  auto form = traits_of(op.kind);
+  if (op.kind == mscclpp_kind::put_packets && is_over_port(op)) form.sources = "L*";
+  return form;
+}
+
+/// The ranks and the buffer that a place means.
+struct place_owners {
+  std::vector<int> ranks;
+  step_buffer buffer = step_buffer::input;
+};
+/// here: the rank whose operation it is
+/// Pre:  the rank has the place's group, if the place names one.
+[[nodiscard]] inline place_owners owners_of(mscclpp_program const& program, int here,
+                                            mscclpp_place const& place) {
+  if (place.group < 0) return {{place.rank >= 0 ? place.rank : here}, place.buffer};
+  auto const& group =
+      program.ranks[static_cast<std::size_t>(here)].groups[static_cast<std::size_t>(place.group)];
+  return {group.ranks, group.buffer};
+}
+
 /// A place of an operation, and whether packets are there.
 struct mscclpp_end {
   mscclpp_place place;
@@ -108,7 +76,7 @@ struct mscclpp_move {
 /// The moves of an operation, in the order of its pairs of places.
 /// Pre: the places have the operation's form.
 [[nodiscard]] inline std::vector<mscclpp_move> moves_of(mscclpp_operation const& op) {
-  auto const form = form_of(op.kind, is_over_port(op));
+  auto const form = form_of(op);
   if (form.destinations.empty()) return {};
   auto const end_at = [](std::vector<mscclpp_place> const& places, std::string_view letters,
                          std::size_t i) {

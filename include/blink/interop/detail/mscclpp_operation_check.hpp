@@ -2,8 +2,10 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/interop/detail/check_program_structure.hpp>
 #include <blink/interop/detail/mscclpp_moves.hpp>
 #include <blink/interop/detail/program_fault.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 #include <blink/interop/step_program.hpp>
 
@@ -31,7 +33,7 @@ class mscclpp_operation_check {
   void check() const {
     check_numbers();
     check_channels();
-    auto const form = form_of(op_->kind, is_over_port(*op_));
+    auto const form = form_of(*op_);
     if (form.destinations.empty()) return;
     check_list(op_->sources, form.sources, "source");
     check_list(op_->destinations, form.destinations, "destination");
@@ -68,7 +70,7 @@ class mscclpp_operation_check {
 
   void check_numbers() const {
     if (loop_ != nullptr) {
-      int const unit = loop_->unit_bytes > 0 ? loop_->unit_bytes : program_->unit_bytes;
+      int const unit = program_->unit_of(*loop_);
       if (unit < 1 || unit % 16 != 0) {
         fail("in a loop with units of " + std::to_string(unit) +
              " bytes, expected a multiple of 16");
@@ -84,23 +86,19 @@ class mscclpp_operation_check {
       require_below(s, static_cast<std::size_t>(std::max(0, rank_->semaphores)), "semaphore");
     }
     // Two threads would wait for the same counter in an order that depends on timing.
-    bool const waits = op_->kind == kind::wait || op_->kind == kind::relaxed_wait;
-    if (waits && has_twice(op_->channels)) fail("for one channel twice, expected each once");
+    if (waits(op_->kind) && has_twice(op_->channels))
+      fail("for one channel twice, expected each once");
     if (op_->kind == kind::acquire && has_twice(op_->semaphores)) {
       fail("of one semaphore twice, expected each once");
     }
   }
 
   void check_channels() const {
-    bool const counts = op_->kind == kind::wait || op_->kind == kind::relaxed_wait ||
-                        op_->kind == kind::signal || op_->kind == kind::relaxed_signal;
+    bool const counts = (waits(op_->kind) || signals(op_->kind)) && !moves_data(op_->kind);
     auto const type = op_->channels.empty() ? channel_type::memory : op_->channels.front().type;
     for (auto const& channel : op_->channels) {
       if (channel.type != type) fail("over channels of two types");
-      require_below(channel.id,
-                    type == channel_type::memory ? rank_->memory_peers.size()
-                    : type == channel_type::port ? rank_->port_peers.size()
-                                                 : rank_->groups.size(),
+      require_below(channel.id, rank_->channel_count(type),
                     std::string(to_text(type)) + " channel");
     }
     bool const needs_ports = op_->kind == kind::flush || is_signal_put();
@@ -110,14 +108,14 @@ class mscclpp_operation_check {
            " channels, expected port channels: the executor " +
            (is_signal_put() ? "does not signal" : "does not flush") + " over others");
     }
-    if (counts && type == channel_type::multimem) fail("over a switch channel");
+    if ((counts || is_put()) && type == channel_type::multimem) {
+      fail("over switch channels, expected memory or port channels");
+    }
     if (type == channel_type::port && !counts && !needs_ports && !is_put()) {
       fail("over port channels, expected memory channels");
     }
   }
-  [[nodiscard]] bool is_signal_put() const {
-    return op_->kind == kind::put_signal || op_->kind == kind::put_signal_flush;
-  }
+  [[nodiscard]] bool is_signal_put() const { return signals(op_->kind) && moves_data(op_->kind); }
   [[nodiscard]] bool is_put() const {
     return op_->kind == kind::put || op_->kind == kind::put_packets ||
            op_->kind == kind::forward_packets || is_signal_put();
@@ -131,7 +129,7 @@ class mscclpp_operation_check {
       fail("over " + std::to_string(op_->channels.size()) + " channels to " +
            std::to_string(op_->destinations.size()) + " destinations");
     }
-    auto const& peers = is_over_port(*op_) ? rank_->port_peers : rank_->memory_peers;
+    auto const& peers = rank_->peers(op_->channels.front().type);
     for (std::size_t i = 0; i < op_->channels.size(); ++i) {
       int const peer = peers[static_cast<std::size_t>(op_->channels[i].id)];
       if (peer == op_->destinations[i].rank) continue;
@@ -170,14 +168,8 @@ class mscclpp_operation_check {
   /// Checks that the place is within the buffers of all its ranks.
   void check_place(mscclpp_place const& place, int count, bool has_packets) const {
     if (count < 1) fail("of " + std::to_string(count) + " chunks, expected 1 at least");
-    std::vector<int> ranks{place.rank >= 0 ? place.rank : at_.rank};
-    auto buffer = place.buffer;
-    if (place.group >= 0) {
-      require_below(place.group, rank_->groups.size(), "switch channel");
-      auto const& group = rank_->groups[static_cast<std::size_t>(place.group)];
-      ranks = group.ranks;
-      buffer = group.buffer;
-    }
+    if (place.group >= 0) require_below(place.group, rank_->groups.size(), "switch channel");
+    auto const [ranks, buffer] = owners_of(*program_, at_.rank, place);
     if (has_packets && buffer != step_buffer::scratch) {
       fail("with packets in the " + std::string(to_text(buffer)) + ", expected them in scratch");
     }
@@ -193,16 +185,9 @@ class mscclpp_operation_check {
   void check_range(int r, chunk_place const& place, int count, bool has_packets) const {
     require_below(r, program_->ranks.size(), "rank");
     auto const& rank = program_->ranks[static_cast<std::size_t>(r)];
-    int size = place.buffer == step_buffer::input    ? rank.input_chunks
-               : place.buffer == step_buffer::output ? rank.output_chunks
-                                                     : rank.scratch_chunks;
+    int size = declared_chunks(rank, place.buffer);
     if (has_packets && !program_->has_packets) size /= 2;
-    if (place.chunk >= 0 && count <= size && place.chunk <= size - count) return;
-    auto at = at_;
-    at.chunk = place.chunk;
-    throw program_fault(at, "uses " + detail::in_words(place, count) + " of " +
-                                std::to_string(size) +
-                                (r == at.rank ? "" : " at rank " + std::to_string(r)));
+    require_within(at_, place, count, size, r == at_.rank ? "" : " at rank " + std::to_string(r));
   }
 
   /// Checks what the executor assumes without a test.

@@ -2,21 +2,54 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/interop/detail/mscclpp_knowledge.hpp>
-#include <blink/interop/detail/mscclpp_memory.hpp>
+#include <blink/interop/detail/mscclpp_moves.hpp>
+#include <blink/interop/detail/program_clocks.hpp>
 #include <blink/interop/detail/program_fault.hpp>
 #include <blink/interop/detail/program_memory.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/step_program.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-// Accesses to the memory of an execution plan's ranks, and the order that they need.
+// The cells of the memory of an execution plan's ranks, accesses to them, and the order that those
+// need.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// The assignment of elements to the threads of a block. Two operations of sums, or two of packets,
+/// give equal elements of their places to the same thread, which sees its own stores.
+enum class thread_lanes : std::uint8_t { sums, packets, other };
+[[nodiscard]] constexpr thread_lanes lanes_of(mscclpp_kind kind) {
+  auto const& row = traits_of(kind);
+  for (auto const letters : {row.sources, row.destinations}) {
+    if (std::any_of(letters.begin(), letters.end(), is_packets)) return thread_lanes::packets;
+  }
+  bool const is_of_group = kind == mscclpp_kind::group_reduce;
+  return adds_up(kind) && !is_of_group ? thread_lanes::sums : thread_lanes::other;
+}
+
+/// An operation's access to a cell.
+struct mscclpp_access {
+  process_event event = {-1, 0};  ///< process -1: before the first call
+  int block = -1;                 ///< of all blocks of all ranks; -1: the rank's user
+  placed_operation const* op = nullptr;
+  std::uint32_t phase = 0;  ///< of the block: grows when its threads wait for each other
+  thread_lanes lanes = thread_lanes::other;
+  int element = -1;  ///< cell within the operation's places
+};
+
+struct mscclpp_cell {
+  chunk_value value;
+  mscclpp_access written;
+  std::vector<mscclpp_access> read;                  ///< after that write
+  int packet_call = -1;                              ///< number in the packets here; -1: plain data
+  std::shared_ptr<process_knowledge const> carried;  ///< by the packets
+};
 
 /// A process that accesses cells, with the knowledge that it has.
 struct mscclpp_actor {

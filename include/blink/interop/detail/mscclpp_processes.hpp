@@ -2,11 +2,11 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/interop/detail/mscclpp_counter.hpp>
-#include <blink/interop/detail/mscclpp_knowledge.hpp>
-#include <blink/interop/detail/mscclpp_memory.hpp>
 #include <blink/interop/detail/mscclpp_moves.hpp>
+#include <blink/interop/detail/mscclpp_scale.hpp>
+#include <blink/interop/detail/program_clocks.hpp>
 #include <blink/interop/detail/program_fault.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 
 #include <cstddef>
@@ -18,9 +18,68 @@
 #include <utility>
 #include <vector>
 
-// The processes of an execution plan: thread blocks, ports, and the users of the ranks.
+// The processes of an execution plan: thread blocks, ports, and the users of the ranks. Counters
+// pass on what they know.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// An increment of a counter.
+struct counter_post {
+  std::shared_ptr<process_knowledge const> known;     ///< by the process that posts
+  std::shared_ptr<process_knowledge const> at_start;  ///< by its rank, when the call began
+  bool is_relaxed = false;
+};
+
+/// A semaphore, or the signals that one end of a channel receives: some blocks post, one takes.
+///
+/// The k-th take waits for the k-th post. Posts of several blocks come in any order. Then the takes
+/// of a call know only together what the posts of that call know.
+class mscclpp_counter {
+ public:
+  explicit mscclpp_counter(std::int64_t initial = 0) : initial_(initial) {}
+
+  /// Counts posts that a block has in every call.
+  void expect_posts(int block, std::int64_t times) {
+    if (posts_of_call_ > 0 && block != poster_) has_one_poster_ = false;
+    posts_of_call_ += times;
+    poster_ = block;
+  }
+
+  /// Posts beyond the takes, without the initial value.
+  [[nodiscard]] std::int64_t left() const {
+    return static_cast<std::int64_t>(posts_.size()) - taken_;
+  }
+  [[nodiscard]] bool has_one() const { return initial_ + left() > 0; }
+  /// The take before; process -1: none yet.
+  [[nodiscard]] process_event const& last_take() const { return last_take_; }
+
+  void post(counter_post next) { posts_.push_back(std::move(next)); }
+
+  /// Takes one. Returns the posts that have certainly come before and may teach anything new.
+  /// Pre: has_one().
+  [[nodiscard]] std::vector<counter_post> take(process_event const& by) {
+    last_take_ = by;
+    auto const number = ++taken_ - initial_;  // of the last post that has certainly come
+    if (number < 1) return {};
+    if (!has_one_poster_ && number % posts_of_call_ != 0) return {};
+    auto const last = static_cast<std::size_t>(number);
+    auto const first = has_one_poster_ ? last - 1 : released_;
+    std::vector<counter_post> result(posts_.begin() + static_cast<std::ptrdiff_t>(first),
+                                     posts_.begin() + static_cast<std::ptrdiff_t>(last));
+    for (; released_ < last; ++released_) posts_[released_] = {};
+    return result;
+  }
+
+ private:
+  std::int64_t initial_;
+  std::int64_t taken_ = 0;
+  std::int64_t posts_of_call_ = 0;
+  int poster_ = -1;
+  bool has_one_poster_ = true;
+  std::vector<counter_post> posts_;
+  std::size_t released_ = 0;  // posts whose knowledge is no longer needed
+  process_event last_take_ = {-1, 0};
+};
 
 /// The puts and signals of one block over one port channel, in their order.
 struct running_port {
@@ -61,6 +120,12 @@ struct running_gate {
   process_knowledge shared;    ///< of those that have passed
 };
 
+/// One end of a rank's channels of one type, by channel.
+struct running_channels {
+  std::vector<mscclpp_counter> arrived;  ///< signals of the peers
+  std::vector<int> at_peer;              ///< number of the channel at the peer; -1: none
+};
+
 /// A rank in one of the calls.
 struct running_rank {
   int user = 0;  ///< process
@@ -70,10 +135,14 @@ struct running_rank {
   int unfinished = 0;  ///< blocks
   process_knowledge known;
   std::shared_ptr<process_knowledge const> at_start;
-  std::vector<mscclpp_counter> memory, port;  ///< signals that arrive, by channel
+  running_channels memory, port;
   std::vector<mscclpp_counter> semaphores;
-  std::vector<int> memory_ends, port_ends;  ///< number of the channel at the peer; -1: none
   std::map<int, running_gate> gates;
+
+  /// Pre: the type is memory or port.
+  [[nodiscard]] running_channels& channels(mscclpp_channel_type type) {
+    return type == mscclpp_channel_type::port ? port : memory;
+  }
 };
 
 /// All processes at the start. Each knows nothing.
@@ -102,6 +171,16 @@ class mscclpp_processes {
   std::vector<running_thread_block> blocks;  ///< of all ranks
   process_knowledge nothing;
 
+  /// The counter that a signal over a rank's channel adds to; null if the channel has no other end.
+  [[nodiscard]] mscclpp_counter* other_end(int rank, mscclpp_channel const& channel) {
+    auto const here = static_cast<std::size_t>(rank);
+    auto const id = static_cast<std::size_t>(channel.id);
+    int const end = ranks[here].channels(channel.type).at_peer[id];
+    if (end < 0) return nullptr;
+    auto const peer = static_cast<std::size_t>(program_->ranks[here].peers(channel.type)[id]);
+    return &ranks[peer].channels(channel.type).arrived[static_cast<std::size_t>(end)];
+  }
+
  private:
   /// Makes ranks and blocks. Returns the number of their processes.
   int add_ranks() {
@@ -111,14 +190,12 @@ class mscclpp_processes {
       running_rank rank;
       rank.user = processes++;
       rank.first_block = static_cast<int>(blocks.size());
-      rank.memory.resize(here.memory_peers.size());
-      rank.port.resize(here.port_peers.size());
-      rank.memory_ends = ends_of(r, &mscclpp_rank::memory_peers);
-      rank.port_ends = ends_of(r, &mscclpp_rank::port_peers);
+      for (auto const type : {mscclpp_channel_type::memory, mscclpp_channel_type::port}) {
+        rank.channels(type).arrived.resize(here.channel_count(type));
+        rank.channels(type).at_peer = ends_of(r, type);
+      }
       for (int s = 0; s < here.semaphores; ++s) {
-        auto const at = static_cast<std::size_t>(s);
-        rank.semaphores.emplace_back(at < here.semaphore_values.size() ? here.semaphore_values[at]
-                                                                       : 0);
+        rank.semaphores.emplace_back(here.semaphore_value(s));
       }
       for (std::size_t b = 0; b < here.blocks.size(); ++b) {
         running_thread_block block;
@@ -137,13 +214,12 @@ class mscclpp_processes {
 
   /// By channel of a rank: the number of its other end. The k-th channel to a peer belongs to that
   /// peer's k-th channel back.
-  [[nodiscard]] std::vector<int> ends_of(std::size_t r,
-                                         std::vector<int> mscclpp_rank::* peers) const {
+  [[nodiscard]] std::vector<int> ends_of(std::size_t r, mscclpp_channel_type type) const {
     std::vector<int> result;
     std::map<int, int> seen;  // by peer
-    for (int const peer : program_->ranks[r].*peers) {
+    for (int const peer : program_->ranks[r].peers(type)) {
       int number = seen[peer]++;
-      auto const& back = program_->ranks[static_cast<std::size_t>(peer)].*peers;
+      auto const& back = program_->ranks[static_cast<std::size_t>(peer)].peers(type);
       int end = -1;
       for (std::size_t c = 0; c < back.size() && end < 0; ++c) {
         if (back[c] == static_cast<int>(r) && number-- == 0) end = static_cast<int>(c);
@@ -155,33 +231,23 @@ class mscclpp_processes {
 
   /// Makes the block's ports, and counts the posts of each counter in a call.
   void add_ports(running_thread_block& block, int& processes) {
-    auto const& here = program_->ranks[static_cast<std::size_t>(block.rank)];
-    auto& rank = ranks[static_cast<std::size_t>(block.rank)];
     for (auto const& each : block.operations) {
       auto const& op = *each.op;
       auto const times =
           each.loop == nullptr ? std::int64_t{1} : iterations(*program_, scale_, *each.loop);
-      bool const waits = op.kind == mscclpp_kind::wait || op.kind == mscclpp_kind::relaxed_wait;
-      bool const signals =
-          op.kind == mscclpp_kind::signal || op.kind == mscclpp_kind::relaxed_signal ||
-          op.kind == mscclpp_kind::put_signal || op.kind == mscclpp_kind::put_signal_flush;
       for (auto const& channel : op.channels) {
         bool const is_port = channel.type == mscclpp_channel_type::port;
-        if (is_port && !waits && !block.ports.contains(channel.id)) {
+        if (is_port && !waits(op.kind) && !block.ports.contains(channel.id)) {
           block.ports[channel.id].process = processes++;
         }
-        if (!signals) continue;
-        auto const id = static_cast<std::size_t>(channel.id);
-        int const end = (is_port ? rank.port_ends : rank.memory_ends)[id];
-        if (end < 0) continue;
-        auto const peer =
-            static_cast<std::size_t>((is_port ? here.port_peers : here.memory_peers)[id]);
-        (is_port ? ranks[peer].port : ranks[peer].memory)[static_cast<std::size_t>(end)]
-            .expect_posts(block.number, times);
+        if (!signals(op.kind)) continue;
+        auto* const counter = other_end(block.rank, channel);
+        if (counter != nullptr) counter->expect_posts(block.number, times);
       }
       if (op.kind != mscclpp_kind::release) continue;
+      auto& semaphores = ranks[static_cast<std::size_t>(block.rank)].semaphores;
       for (int const s : op.semaphores) {
-        rank.semaphores[static_cast<std::size_t>(s)].expect_posts(block.number, times);
+        semaphores[static_cast<std::size_t>(s)].expect_posts(block.number, times);
       }
     }
   }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/interop/detail/mscclpp_buffers.hpp>
 #include <blink/interop/detail/mscclpp_control.hpp>
-#include <blink/interop/detail/mscclpp_knowledge.hpp>
-#include <blink/interop/detail/mscclpp_memory.hpp>
 #include <blink/interop/detail/mscclpp_moves.hpp>
 #include <blink/interop/detail/mscclpp_order.hpp>
 #include <blink/interop/detail/mscclpp_processes.hpp>
+#include <blink/interop/detail/mscclpp_scale.hpp>
+#include <blink/interop/detail/program_clocks.hpp>
 #include <blink/interop/detail/program_fault.hpp>
 #include <blink/interop/detail/program_memory.hpp>
 #include <blink/interop/mscclpp_program.hpp>
@@ -17,7 +16,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
@@ -96,7 +94,7 @@ class mscclpp_run {
     auto const& op = *block.current().op;
     bool const has_data = !block.moves[block.at].empty();
     if (has_data ? !move_all(block) : !control_.control(block)) return false;
-    if (op.kind == mscclpp_kind::put_signal || op.kind == mscclpp_kind::put_signal_flush) {
+    if (has_data && signals(op.kind)) {
       for (std::size_t k = 0; k < op.channels.size(); ++k) {
         control_.signal(block, k);
         if (op.kind == mscclpp_kind::put_signal_flush) control_.flush(block, k);
@@ -201,6 +199,9 @@ class mscclpp_run {
                     int element, mscclpp_actor& actor, bool has_waited) {
     int const call = control_.rank_of(block).call;
     chunk_value value;
+    auto const take = [&](chunk_value const& next) {
+      value = value ? add(value, next, program_->collective, actor.at) : next;
+    };
     for (auto const& end : move.sources) {
       auto const from = buffers_.cells_of(end, call, part, element, false, actor.at);
       if (end.is_packets) {
@@ -208,14 +209,10 @@ class mscclpp_run {
         if (from[0].cell->packet_call != call || second[0].cell->packet_call != call) {
           throw program_fault(block.place(), "puts packets that are not there yet");
         }
-        auto const next = buffers_.order().read_packets(actor, from[0], second[0], has_waited);
-        value = value ? sum(actor, value, next) : next;
+        take(buffers_.order().read_packets(actor, from[0], second[0], has_waited));
         continue;
       }
-      for (auto const& each : from) {
-        auto const next = buffers_.order().read(actor, each);
-        value = value ? sum(actor, value, next) : next;
-      }
+      for (auto const& each : from) take(buffers_.order().read(actor, each));
     }
     std::shared_ptr<process_knowledge const> carried;
     for (auto const& end : move.destinations) {
@@ -240,17 +237,6 @@ class mscclpp_run {
     for (auto const& each : actor.carried) result->learn_over(*each);
     result->add_over(actor.access.event);
     return result;
-  }
-
-  [[nodiscard]] chunk_value sum(mscclpp_actor const& actor, chunk_value const& one,
-                                chunk_value const& other) const {
-    if (program_->collective && !has_reduce_phase(*program_->collective)) {
-      throw program_fault(actor.at,
-                          "adds chunks up in " + std::string(to_text(*program_->collective)));
-    }
-    auto const result = add(one, other, program_->collective.has_value());
-    if (!result.fault.empty()) throw program_fault(actor.at, result.fault);
-    return result.value;
   }
 
   mscclpp_program const* program_;

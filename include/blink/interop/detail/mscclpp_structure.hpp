@@ -7,6 +7,7 @@
 #include <blink/interop/detail/mscclpp_moves.hpp>
 #include <blink/interop/detail/mscclpp_operation_check.hpp>
 #include <blink/interop/detail/program_fault.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 #include <blink/interop/step_program.hpp>
 
@@ -18,7 +19,8 @@
 #include <utility>
 #include <vector>
 
-// The part of check_mscclpp_program for the shape of an execution plan, before the run.
+// The parts of check_mscclpp_program before the run: the shape of an execution plan, and the limits
+// of the executor.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -46,12 +48,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   std::vector<bool> moves(program.ranks.size());
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     auto const mark = [&](mscclpp_place const& place, bool is_read) {
-      auto const& groups = program.ranks[r].groups;
-      auto const peers = place.group >= 0 ? groups[static_cast<std::size_t>(place.group)].ranks
-                                          : std::vector<int>{place.rank};
-      for (int const peer : peers) {
-        if (peer < 0 || peer == static_cast<int>(r)) continue;
-        moves[is_read == collects ? static_cast<std::size_t>(peer) : r] = true;
+      for (int const peer : owners_of(program, static_cast<int>(r), place).ranks) {
+        auto const other = static_cast<std::size_t>(peer);
+        if (other != r) moves[is_read == collects ? other : r] = true;
       }
     };
     for (auto const& block : program.ranks[r].blocks) {
@@ -64,6 +63,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return still_rank(moves, collects);
 }
 
+/// Checks the shape of an execution plan: its buffers, peers, groups, barriers and operations.
 class mscclpp_structure {
  public:
   explicit mscclpp_structure(mscclpp_program const& program)
@@ -99,10 +99,7 @@ class mscclpp_structure {
     }
     int const chunks = chunk_count_of(*program_);
     if (chunks < 1) throw program_fault({}, "0 chunks, expected 1 at least");
-    if (has_blocks(kind) && chunks % rank_count_ != 0) {
-      throw program_fault({}, std::to_string(chunks) + " chunks do not divide by " +
-                                  std::to_string(rank_count_) + " ranks, as " + name + " needs");
-    }
+    require_equal_blocks(kind, chunks, rank_count_);
     auto const wanted = chunks_of(kind, chunks, rank_count_, true);
     for (int r = 0; r < rank_count_; ++r) {
       auto const& rank = rank_at(r);
@@ -134,13 +131,12 @@ class mscclpp_structure {
 
   void check_rank(int r) const {
     auto const& rank = rank_at(r);
-    for (auto const& [name, peers] :
-         {std::pair("memory", &rank.memory_peers), std::pair("port", &rank.port_peers)}) {
-      for (int const peer : *peers) {
+    for (auto const type : {mscclpp_channel_type::memory, mscclpp_channel_type::port}) {
+      for (int const peer : rank.peers(type)) {
         if (is_rank(peer) && peer != r) continue;
-        throw program_fault({r}, std::string(name) + " channel to rank " + std::to_string(peer) +
-                                     ", expected another of the " + std::to_string(rank_count_) +
-                                     " ranks");
+        throw program_fault({r}, std::string(to_text(type)) + " channel to rank " +
+                                     std::to_string(peer) + ", expected another of the " +
+                                     std::to_string(rank_count_) + " ranks");
       }
     }
     for (std::size_t g = 0; g < rank.groups.size(); ++g) check_group(r, static_cast<int>(g));
@@ -203,6 +199,60 @@ class mscclpp_structure {
 
   mscclpp_program const* program_;
   int rank_count_;
+};
+
+/// Notes on the limits that an execution plan exceeds, one for each limit.
+class mscclpp_limit_notes {
+ public:
+  [[nodiscard]] std::vector<std::string> of(mscclpp_program const& program) {
+    for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+      auto const& rank = program.ranks[r];
+      program_place const at{static_cast<int>(r)};
+      require(at, static_cast<std::size_t>(std::max(0, rank.semaphores)), limits_.semaphores,
+              "semaphores");
+      for (std::size_t b = 0; b < rank.blocks.size(); ++b) {
+        check_block(rank.blocks[b], {static_cast<int>(r), static_cast<int>(b)});
+      }
+    }
+    return std::move(notes_);
+  }
+
+ private:
+  void require(program_place const& at, std::size_t found, int most, std::string const& what) {
+    if (found <= static_cast<std::size_t>(most) || !seen_.insert(what).second) return;
+    notes_.push_back(in_words(at) + ": " + std::to_string(found) + " " + what + ", more than the " +
+                     std::to_string(most) + " of the executor");
+  }
+
+  void check_block(mscclpp_block const& block, program_place const& at) {
+    for (auto const& segment : block.segments) {
+      if (segment.loop_chunks <= 0) continue;
+      require(at, segment.operations.size(), limits_.loop_operations, "operations in a loop");
+    }
+    require(at, static_cast<std::size_t>(operation_count(block)), limits_.operations, "operations");
+    std::set<mscclpp_channel> channels;
+    for (auto const& each : operations_of(block)) {
+      auto const here = each.at(at.rank, at.block);
+      auto const& op = *each.op;
+      channels.insert(op.channels.begin(), op.channels.end());
+      require(here, op.channels.size(), limits_.operation_channels, "channels of an operation");
+      auto const most_places = limits_.operation_channels + local_places;
+      require(here, std::max(op.sources.size(), op.destinations.size()), most_places,
+              "places of an operation");
+      require(here, static_cast<std::size_t>(op.barrier + 1), limits_.semaphores, "barriers");
+    }
+    for (auto const type : {mscclpp_channel_type::memory, mscclpp_channel_type::port}) {
+      auto const count = std::count_if(channels.begin(), channels.end(),
+                                       [&](auto const& channel) { return channel.type == type; });
+      require(at, static_cast<std::size_t>(count), limits_.channels,
+              std::string(to_text(type)) + " channels");
+    }
+  }
+
+  static constexpr int local_places = 2;  // that an operation may have beside its channels
+  mscclpp_limits limits_;
+  std::set<std::string> seen_;
+  std::vector<std::string> notes_;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -63,6 +63,11 @@ struct program_fault : error {
       : error(fault.what() + more), at(fault.at), is_stuck(fault.is_stuck) {}
 };
 
+/// The note of a sound program that writes to a rank's input.
+[[nodiscard]] inline std::string changed_input_note(int rank) {
+  return "out of place, the input of rank " + std::to_string(rank) + " is overwritten";
+}
+
 /// "output chunk 3" or "output chunks 3 to 5".
 [[nodiscard]] inline std::string in_words(chunk_place const& place, int count) {
   auto const last = static_cast<long>(place.chunk) + count - 1;

@@ -3,6 +3,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/interop/detail/program_fault.hpp>
 #include <blink/interop/step_program.hpp>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-// The symbolic contents of the chunks of a step program: sums of the ranks' input chunks.
+// The symbolic contents of a program's chunks: sums of the ranks' input chunks.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -36,41 +37,39 @@ using chunk_value = std::shared_ptr<std::vector<chunk_origin> const>;
   return std::make_shared<std::vector<chunk_origin> const>(std::move(origins));
 }
 
-/// The sum of two sums, or the reason that they may not be added.
-struct chunk_sum {
-  chunk_value value;
-  std::string fault;  ///< "adds …"; empty: none
-};
-
-/// Adds two sums. A rank's contribution counts once.
+/// The sum of two sums. A rank's contribution counts once.
 ///
-/// keeps_chunks: whether only equal chunks may be added, as in every collective
-/// Time:         O(length of the sums).
-[[nodiscard]] inline chunk_sum add(chunk_value const& one, chunk_value const& other,
-                                   bool keeps_chunks) {
+/// kind:   of the program, which must reduce, and only equal chunks; nothing: not known
+/// at:     the step or operation that adds
+/// Time:   O(length of the sums).
+/// Throws: program_fault for a sum that no reduction has.
+[[nodiscard]] inline chunk_value add(chunk_value const& one, chunk_value const& other,
+                                     std::optional<collective> kind, program_place const& at) {
+  if (kind && !has_reduce_phase(*kind)) {
+    throw program_fault(at, "adds chunks up in " + std::string(to_text(*kind)));
+  }
   std::vector<chunk_origin> sum;
   std::merge(one->begin(), one->end(), other->begin(), other->end(), std::back_inserter(sum));
   auto const twice = std::adjacent_find(sum.begin(), sum.end());
   if (twice != sum.end()) {
-    return {{},
-            "adds the contribution of rank " + std::to_string(twice->rank) + " to chunk " +
-                std::to_string(twice->chunk) + " a second time"};
+    throw program_fault(at, "adds the contribution of rank " + std::to_string(twice->rank) +
+                                " to chunk " + std::to_string(twice->chunk) + " a second time");
   }
   auto const mixed =
       std::adjacent_find(sum.begin(), sum.end(), [](chunk_origin const& a, chunk_origin const& b) {
         return a.chunk != b.chunk || a.part != b.part || a.call != b.call;
       });
-  if (keeps_chunks && mixed != sum.end()) {
+  if (kind && mixed != sum.end()) {
     auto const& next = *std::next(mixed);
     auto const what = mixed->call != next.call     ? "data of another call, chunk "
                       : mixed->chunk == next.chunk ? "another part of chunk "
                                                    : "another chunk, ";
-    return {{},
-            "adds chunk " + std::to_string(mixed->chunk) + " of rank " +
-                std::to_string(mixed->rank) + " to " + what + std::to_string(next.chunk) +
-                " of rank " + std::to_string(next.rank)};
+    throw program_fault(at, "adds chunk " + std::to_string(mixed->chunk) + " of rank " +
+                                std::to_string(mixed->rank) + " to " + what +
+                                std::to_string(next.chunk) + " of rank " +
+                                std::to_string(next.rank));
   }
-  return {value_of(std::move(sum)), {}};
+  return value_of(std::move(sum));
 }
 
 /// The first difference between the contents of an output chunk and the collective's, in words.
@@ -107,22 +106,49 @@ struct chunk_cell {
   std::vector<chunk_access> read;  ///< after that write; the last read of each block
 };
 
-/// The positions of the first chunks of a rank's input and output in its memory.
-struct buffer_starts {
-  int input = 0;
-  int output = 0;
+/// The buffers of a rank in its memory, in chunks.
+struct memory_layout {
+  chunk_counts counts;
+  int input = 0;    ///< the first chunk of the input
+  int output = 0;   ///< of the output
+  int scratch = 0;  ///< of scratch memory, after both
+
+  /// The position of a chunk.
+  [[nodiscard]] int chunk(chunk_place const& place) const {
+    int const start = place.buffer == step_buffer::input    ? input
+                      : place.buffer == step_buffer::output ? output
+                                                            : scratch;
+    return start + place.chunk;
+  }
 };
 
-/// Places the buffers one after the other; in place, the small one as the rank's part of the large
-/// one.
-[[nodiscard]] inline buffer_starts starts_of(std::optional<collective> kind, chunk_counts counts,
-                                             int rank, int root, bool in_place) {
-  if (!in_place || !kind) return {0, counts.input};
-  if (has_blocks(*kind) && has_root(*kind) && rank != root) return {0, counts.input};  // one buffer
-  bool const cuts_input = has_input_blocks(*kind);
-  bool const cuts_output = has_output_blocks(*kind);
-  return {cuts_output && !cuts_input ? rank * counts.input : 0,
-          cuts_input && !cuts_output ? rank * counts.output : 0};
+/// Places a rank's buffers one after the other; in place, the small one as the rank's part of the
+/// large one.
+///
+/// Program:     a step program or an execution plan
+/// chunk_count: of the whole buffer, if the collective is known
+template <class Program>
+[[nodiscard]] memory_layout layout_of(Program const& program, int chunk_count, int rank, int root,
+                                      bool in_place) {
+  auto const& here = program.ranks[static_cast<std::size_t>(rank)];
+  auto const& kind = program.collective;
+  memory_layout result{{here.input_chunks, here.output_chunks}};
+  auto& counts = result.counts;
+  if (kind) {
+    int const ranks = static_cast<int>(program.ranks.size());
+    counts = chunks_of(*kind, chunk_count, ranks, rank == root);
+  }
+  bool const has_one_buffer = kind && has_blocks(*kind) && has_root(*kind) && rank != root;
+  if (!in_place || !kind || has_one_buffer) {
+    result.output = counts.input;
+  } else {
+    bool const cuts_input = has_input_blocks(*kind);
+    bool const cuts_output = has_output_blocks(*kind);
+    if (cuts_output && !cuts_input) result.input = rank * counts.input;
+    if (cuts_input && !cuts_output) result.output = rank * counts.output;
+  }
+  result.scratch = std::max(result.input + counts.input, result.output + counts.output);
+  return result;
 }
 
 /// One rank's buffers. In place, input and output share cells.
@@ -130,32 +156,22 @@ class rank_memory {
  public:
   rank_memory(step_program const& program, int rank, bool in_place, int root) {
     auto const& here = program.ranks[static_cast<std::size_t>(rank)];
-    int const ranks = static_cast<int>(program.ranks.size());
-    counts_ = program.collective
-                  ? chunks_of(*program.collective, program.chunk_count, ranks, rank == root)
-                  : chunk_counts{here.input_chunks, here.output_chunks};
-    starts_ = starts_of(program.collective, counts_, rank, root, in_place);
-    scratch_start_ = std::max(starts_.input + counts_.input, starts_.output + counts_.output);
-    cells_.resize(static_cast<std::size_t>(scratch_start_) +
+    layout_ = layout_of(program, program.chunk_count, rank, root, in_place);
+    cells_.resize(static_cast<std::size_t>(layout_.scratch) +
                   static_cast<std::size_t>(here.scratch_chunks));
-    for (int c = 0; c < counts_.input; ++c) {
+    for (int c = 0; c < layout_.counts.input; ++c) {
       cell({step_buffer::input, c}).value = value_of({{rank, c}});
     }
   }
 
-  [[nodiscard]] chunk_counts counts() const { return counts_; }
+  [[nodiscard]] chunk_counts counts() const { return layout_.counts; }
   [[nodiscard]] chunk_cell& cell(chunk_place const& place) { return cells_[index(place)]; }
   [[nodiscard]] std::size_t index(chunk_place const& place) const {
-    int const start = place.buffer == step_buffer::input    ? starts_.input
-                      : place.buffer == step_buffer::output ? starts_.output
-                                                            : scratch_start_;
-    return static_cast<std::size_t>(start + place.chunk);
+    return static_cast<std::size_t>(layout_.chunk(place));
   }
 
  private:
-  chunk_counts counts_;
-  buffer_starts starts_;
-  int scratch_start_ = 0;
+  memory_layout layout_;
   std::vector<chunk_cell> cells_;
 };
 

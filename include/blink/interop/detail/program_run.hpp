@@ -175,13 +175,7 @@ class program_run {
 
   chunk_value sum(running_block const& b, chunk_place const& place, chunk_value const& one,
                   chunk_value const& other) const {
-    if (program_->collective && !has_reduce_phase(*program_->collective)) {
-      throw program_fault(here(b, place),
-                          "adds chunks up in " + std::string(to_text(*program_->collective)));
-    }
-    auto const result = add(one, other, program_->collective.has_value());
-    if (!result.fault.empty()) throw program_fault(here(b, place), result.fault);
-    return result.value;
+    return add(one, other, program_->collective, here(b, place));
   }
 
   step_program const* program_;

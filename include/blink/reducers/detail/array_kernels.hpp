@@ -19,31 +19,16 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The functions of an operation; all null if there is none.
-using array_rows = array_operation;
-
-/// Calls `each(i)` for the numbers below `count`. Calls are independent. Runs have a length that
-/// the compiler knows and begin at 0, so that g++ vectorises them at -O2.
-///
-/// bytes: of the elements of one call
-template <std::size_t Bytes, class Each>
-void for_each_below(std::size_t count, Each const& each) {
-  constexpr std::size_t run = 256 / Bytes;
-  std::size_t first = 0;
-  for (; first + run <= count; first += run) {
-    BLINK_INDEPENDENT
-    for (std::size_t k = 0; k < run; ++k) each(first + k);
-  }
-  for (; first < count; ++first) each(first);
-}
-
 /// Numbers as they are stored and read. g++ vectorises no copies of classes, so that small numbers
 /// are stored as their codes.
 template <class T>
 struct stored {
   using type = T;
   static T read(T value) { return value; }
-  static T written(T value) { return value; }
+  template <class Total>
+  static T written(Total value) {
+    return static_cast<T>(value);
+  }
 };
 template <class T>
   requires requires { typename T::code_type; }
@@ -78,33 +63,25 @@ void finish_array(void const* totals, void* results, std::size_t count, int rank
   auto* const to = static_cast<stored_t<T>*>(results);
   for_each_below<sizeof(Total)>(count * Parts, [=](std::size_t i) {
     Total const total = finish(Reducer{}, from[i], rank_count, element_place{});
-    if constexpr (std::is_same_v<stored_t<T>, T>) {
-      to[i] = static_cast<T>(total);
-    } else {
-      to[i] = stored<T>::written(total);
-    }
+    to[i] = stored<T>::written(total);
   });
 }
 
-/// An operation without conversions.
-template <class T, class Reducer, std::size_t Parts = 1>
-[[nodiscard]] constexpr array_rows plain_rows() {
-  array_rows rows{.element_bytes = sizeof(T) * Parts,
-                  .total_bytes = sizeof(T) * Parts,
-                  .alignment = alignof(T),
-                  .combine = &combine_array<T, Reducer, Parts>};
-  if constexpr (finishes<Reducer, T>) rows.finish = &finish_array<T, T, Reducer, Parts>;
-  return rows;
-}
-/// An operation on totals of another type.
-template <class T, class Total, class Reducer>
-[[nodiscard]] constexpr array_rows wide_rows() {
-  return {.element_bytes = sizeof(T),
-          .total_bytes = sizeof(Total),
-          .alignment = alignof(T),
-          .combine = &combine_array<Total, Reducer>,
-          .lift = &lift_array<T, Total>,
-          .finish = &finish_array<Total, T, Reducer>};
+/// The operation on elements of `Parts` numbers each, by a reducer of numbers.
+///
+/// Total: the type in which numbers are combined
+template <class T, class Reducer, class Total = T, std::size_t Parts = 1>
+[[nodiscard]] constexpr array_operation operation_by() {
+  constexpr bool converts = !std::is_same_v<Total, T>;
+  array_operation result{.element_bytes = sizeof(T) * Parts,
+                         .total_bytes = sizeof(Total) * Parts,
+                         .alignment = alignof(T),
+                         .combine = &combine_array<Total, Reducer, Parts>};
+  if constexpr (converts) result.lift = &lift_array<T, Total>;
+  if constexpr (converts || finishes<Reducer, Total>) {
+    result.finish = &finish_array<Total, T, Reducer, Parts>;
+  }
+  return result;
 }
 
 /// Complex products, with the parts one behind the other. Infinities are not recovered from NaN, as
@@ -123,133 +100,133 @@ void multiply_complex(void const* a, void const* b, void* result, std::size_t co
   });
 }
 
+// The operations of a kind of numbers, without functions where there is none.
+
 template <class T>
-[[nodiscard]] constexpr array_rows integer_rows(operation what) {
+[[nodiscard]] constexpr array_operation operation_on_integers(operation what) {
   // Both signs have the same bits, so that functions are shared.
   using bits = std::make_unsigned_t<T>;
+  // Sums of small numbers are divided before they are cut.
+  using wide = std::conditional_t<(sizeof(T) < sizeof(std::int32_t)), std::int32_t, T>;
   switch (what) {
     case operation::sum:
-      return plain_rows<bits, blink::sum>();
+      return operation_by<bits, blink::sum>();
     case operation::product:
-      return plain_rows<bits, prod>();
+      return operation_by<bits, prod>();
     case operation::min:
-      return plain_rows<T, min>();
+      return operation_by<T, min>();
     case operation::max:
-      return plain_rows<T, max>();
+      return operation_by<T, max>();
     case operation::bit_and:
-      return plain_rows<bits, bit_and>();
+      return operation_by<bits, bit_and>();
     case operation::bit_or:
-      return plain_rows<bits, bit_or>();
+      return operation_by<bits, bit_or>();
     case operation::bit_xor:
-      return plain_rows<bits, bit_xor>();
+      return operation_by<bits, bit_xor>();
     case operation::logical_and:
-      return plain_rows<bits, logical_and>();
+      return operation_by<bits, logical_and>();
     case operation::logical_or:
-      return plain_rows<bits, logical_or>();
+      return operation_by<bits, logical_or>();
     case operation::logical_xor:
-      return plain_rows<bits, logical_xor>();
+      return operation_by<bits, logical_xor>();
     case operation::average:
-      if constexpr (sizeof(T) < sizeof(std::int32_t))
-        return wide_rows<T, std::int32_t, avg>();
-      else
-        return plain_rows<T, avg>();
+      return operation_by<T, avg, wide>();
   }
   return {};
 }
-template <class T>
-[[nodiscard]] constexpr array_rows float_rows(operation what) {
+/// Total: the type of sums and products
+template <class T, class Total = T>
+[[nodiscard]] constexpr array_operation operation_on_floats(operation what) {
   switch (what) {
     case operation::sum:
-      return plain_rows<T, blink::sum>();
+      return operation_by<T, blink::sum, Total>();
     case operation::product:
-      return plain_rows<T, prod>();
+      return operation_by<T, prod, Total>();
     case operation::min:
-      return plain_rows<T, minimum>();
+      return operation_by<T, minimum>();
     case operation::max:
-      return plain_rows<T, maximum>();
+      return operation_by<T, maximum>();
     case operation::average:
-      return plain_rows<T, avg>();
+      return operation_by<T, avg, Total>();
     default:
       return {};
   }
 }
+/// T: of the two parts
 template <class T>
-[[nodiscard]] constexpr array_rows small_float_rows(operation what) {
+[[nodiscard]] constexpr array_operation operation_on_complex(operation what) {
   switch (what) {
     case operation::sum:
-      return wide_rows<T, float, blink::sum>();
-    case operation::product:
-      return wide_rows<T, float, prod>();
-    case operation::min:
-      return plain_rows<T, minimum>();
-    case operation::max:
-      return plain_rows<T, maximum>();
-    case operation::average:
-      return wide_rows<T, float, avg>();
-    default:
-      return {};
-  }
-}
-template <class T>
-[[nodiscard]] constexpr array_rows complex_rows(operation what) {
-  switch (what) {
-    case operation::sum:
-      return plain_rows<T, blink::sum, 2>();
+      return operation_by<T, blink::sum, T, 2>();
     case operation::product: {
-      auto rows = plain_rows<T, blink::sum, 2>();
-      rows.combine = &multiply_complex<T>;
-      return rows;
+      auto result = operation_by<T, blink::sum, T, 2>();
+      result.combine = &multiply_complex<T>;
+      return result;
     }
     case operation::average:
-      return plain_rows<T, avg, 2>();
+      return operation_by<T, avg, T, 2>();
     default:
       return {};
   }
 }
 /// Numbers 0 and 1 as truth values: a sum is true if one of them is, a product if all are.
-[[nodiscard]] constexpr array_rows boolean_rows(operation what) {
+[[nodiscard]] constexpr array_operation operation_on_booleans(operation what) {
   switch (what) {
     case operation::sum:
     case operation::max:
     case operation::bit_or:
     case operation::logical_or:
-      return plain_rows<std::uint8_t, logical_or>();
+      return operation_by<std::uint8_t, logical_or>();
     case operation::product:
     case operation::min:
     case operation::bit_and:
     case operation::logical_and:
-      return plain_rows<std::uint8_t, logical_and>();
+      return operation_by<std::uint8_t, logical_and>();
     case operation::bit_xor:
     case operation::logical_xor:
-      return plain_rows<std::uint8_t, logical_xor>();
+      return operation_by<std::uint8_t, logical_xor>();
     default:
       return {};
   }
 }
 
-template <element_type Type>
-struct array_kernels {
-  /// The functions of an operation; all null if the type has none.
-  [[nodiscard]] static array_rows rows(operation what);
-};
-template <element_type Type>
-array_rows array_kernels<Type>::rows(operation what) {
-  using enum element_type;
-  if constexpr (Type == int8) return integer_rows<std::int8_t>(what);
-  if constexpr (Type == uint8) return integer_rows<std::uint8_t>(what);
-  if constexpr (Type == int16) return integer_rows<std::int16_t>(what);
-  if constexpr (Type == uint16) return integer_rows<std::uint16_t>(what);
-  if constexpr (Type == int32) return integer_rows<std::int32_t>(what);
-  if constexpr (Type == uint32) return integer_rows<std::uint32_t>(what);
-  if constexpr (Type == int64) return integer_rows<std::int64_t>(what);
-  if constexpr (Type == uint64) return integer_rows<std::uint64_t>(what);
-  if constexpr (Type == element_type::float16) return small_float_rows<blink::float16>(what);
-  if constexpr (Type == element_type::bfloat16) return small_float_rows<blink::bfloat16>(what);
-  if constexpr (Type == float32) return float_rows<float>(what);
-  if constexpr (Type == float64) return float_rows<double>(what);
-  if constexpr (Type == boolean) return boolean_rows(what);
-  if constexpr (Type == complex64) return complex_rows<float>(what);
-  if constexpr (Type == complex128) return complex_rows<double>(what);
+/// The operation on a type; without functions if there is none. All functions are compiled where
+/// this one is.
+template <class = when_used>
+[[nodiscard]] array_operation find_operation(element_type type, operation what) {
+  switch (type) {
+    case element_type::int8:
+      return operation_on_integers<std::int8_t>(what);
+    case element_type::uint8:
+      return operation_on_integers<std::uint8_t>(what);
+    case element_type::int16:
+      return operation_on_integers<std::int16_t>(what);
+    case element_type::uint16:
+      return operation_on_integers<std::uint16_t>(what);
+    case element_type::int32:
+      return operation_on_integers<std::int32_t>(what);
+    case element_type::uint32:
+      return operation_on_integers<std::uint32_t>(what);
+    case element_type::int64:
+      return operation_on_integers<std::int64_t>(what);
+    case element_type::uint64:
+      return operation_on_integers<std::uint64_t>(what);
+    case element_type::float16:
+      return operation_on_floats<blink::float16, float>(what);
+    case element_type::bfloat16:
+      return operation_on_floats<blink::bfloat16, float>(what);
+    case element_type::float32:
+      return operation_on_floats<float>(what);
+    case element_type::float64:
+      return operation_on_floats<double>(what);
+    case element_type::boolean:
+      return operation_on_booleans(what);
+    case element_type::complex64:
+      return operation_on_complex<float>(what);
+    case element_type::complex128:
+      return operation_on_complex<double>(what);
+  }
+  return {};
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

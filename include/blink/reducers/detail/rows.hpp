@@ -15,25 +15,31 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// Calls `each(i)` for the numbers below `count`. Calls are independent. Runs have a length that
+/// the compiler knows and begin at 0, so that g++ vectorises them at -O2.
+///
+/// Bytes: of the elements of one call
+template <std::size_t Bytes, class Each>
+void for_each_below(std::size_t count, Each const& each) {
+  constexpr std::size_t run = Bytes < 256 ? 256 / Bytes : 1;
+  std::size_t first = 0;
+  for (; first + run <= count; first += run) {
+    BLINK_INDEPENDENT
+    for (std::size_t k = 0; k < run; ++k) each(first + k);
+  }
+  for (; first < count; ++first) each(first);
+}
+
 /// Writes result[i] = make(i), constructed in place, because g++ does not vectorise copies of
 /// classes.
 ///
-/// `make` must not refer to the result while it makes it. Copies of the result go to `more`. Runs
-/// have a length that the compiler knows, and iterations are independent, so that g++ vectorises at
-/// -O2.
+/// `make` must not refer to the result while it makes it. Copies of the result go to `more`.
 template <class T, class Make, class... More>
 void fill(T* result, std::size_t count, Make const& make, More*... more) {
-  constexpr std::size_t run = 256 / sizeof(T) + (256 < sizeof(T) ? 1 : 0);
-  auto const each = [&](std::size_t first, std::size_t n) {
-    BLINK_INDEPENDENT
-    for (std::size_t i = first; i < first + n; ++i) {
-      T const& made = *::new (static_cast<void*>(result + i)) T(static_cast<T>(make(i)));
-      (..., ::new (static_cast<void*>(more + i)) T(made));
-    }
-  };
-  std::size_t first = 0;
-  for (; first + run <= count; first += run) each(first, run);
-  each(first, count - first);
+  for_each_below<sizeof(T)>(count, [=, &make](std::size_t i) {
+    T const& made = *::new (static_cast<void*>(result + i)) T(static_cast<T>(make(i)));
+    (..., ::new (static_cast<void*>(more + i)) T(made));
+  });
 }
 
 /// Combines a[i] and b[i] into result[i]. The result may be `a` or `b`.
@@ -52,12 +58,13 @@ void combine_rows(A const* a, A const* b, A* result, std::size_t count, Reducer 
 /// The largest items that functions over arrays combine, in bytes.
 inline constexpr std::size_t most_item_bytes = 16384;
 
-/// Combines arrays by a function that replaces its second operand: function(in, inout, count).
+/// Combines arrays by a function that replaces its second operand: function(in, inout, count). Its
+/// addresses are of `void`.
 ///
 /// a, b, result: items of `item_bytes` each, at most `most_item_bytes`
 template <class Function>
-void combine_into_second(std::byte const* a, std::byte const* b, std::byte* result,
-                         std::size_t count, std::size_t item_bytes, Function const& function) {
+void combine_into_second(void const* a, void const* b, void* result, std::size_t count,
+                         std::size_t item_bytes, Function const& function) {
   if (result == b) {
     function(a, result, count);
     return;
@@ -70,10 +77,11 @@ void combine_into_second(std::byte const* a, std::byte const* b, std::byte* resu
   for (std::size_t done = 0; done < count; done += most) {
     std::size_t const n = most < count - done ? most : count - done;
     std::size_t const at = done * item_bytes;
-    std::byte* const made = result == a ? elsewhere : result + at;
-    std::memcpy(made, b + at, n * item_bytes);
-    function(a + at, made, n);
-    if (made == elsewhere) std::memcpy(result + at, made, n * item_bytes);
+    auto* const to = static_cast<std::byte*>(result) + at;
+    std::byte* const made = result == a ? elsewhere : to;
+    std::memcpy(made, static_cast<std::byte const*>(b) + at, n * item_bytes);
+    function(static_cast<std::byte const*>(a) + at, made, n);
+    if (made == elsewhere) std::memcpy(to, made, n * item_bytes);
   }
 }
 

@@ -68,8 +68,8 @@ struct call_description : call_parameters {
       return text_of({what, " ", mine, ", ", name, " has ", theirs});
     };
     if (kind != other.kind) return text("operation", operation(), other.operation());
-    auto const mine = reduction();
-    auto const theirs = other.reduction();
+    auto const mine = detail::reduction_name(state);
+    auto const theirs = detail::reduction_name(other.state);
     if (mine != theirs && !mine.empty() && !theirs.empty()) return text("reduction", mine, theirs);
     std::string result;
     if (count != other.count) {
@@ -105,19 +105,12 @@ struct call_description : call_parameters {
   /// Returns the call in words, as "all_reduce, count 7, float, blink::sum".
   template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string in_words() const {
-    auto const chosen = reduction();
+    auto const chosen = detail::reduction_name(state);
     return detail::text_of(
         {operation(), ", count ", count, ", ", chosen.empty() ? names() : chosen});
   }
 
  private:
-  // The reduction of a call whose elements are chosen at run time, as "sum of float32"; else empty.
-  template <class = when_used>
-  [[nodiscard]] BLINK_COLD std::string reduction() const {
-    auto const what = detail::reduction_name(state, false);
-    if (what.empty()) return {};
-    return detail::text_of({what, " of ", detail::reduction_name(state, true)});
-  }
   template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string names() const {  // text of another process may lack its end
     std::string_view const all(type_names.data(), type_names.size());

@@ -262,7 +262,7 @@ class communicator_base : public call_steps, public with_tuning<Comm> {
 
   static void expect_items(call_frame const& call) {
     auto const& size = call.size;
-    bool is_whole = size.unit != 0 && size.count % size.unit == 0;
+    bool const is_whole = size.unit != 0 && size.count % size.unit == 0;
     if (!is_whole || size.unit > call.types.most_unit) {
       throw precondition_error(
           text_of({to_text(call.kind), " on rank ", call.rank, ": ", size.count,

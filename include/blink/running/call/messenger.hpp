@@ -124,18 +124,18 @@ class messengers {
   virtual ~messengers() = default;
 };
 
-/// Messengers that are made when first used, so that programs without any do not compile them. Any
-/// thread may use it.
-class lazy_messengers {
+/// An object that is made when first used. Any thread may use it.
+template <class T>
+class made_when_used {
  public:
-  lazy_messengers() = default;
-  lazy_messengers(lazy_messengers const&) = delete;
-  lazy_messengers& operator=(lazy_messengers const&) = delete;
-  ~lazy_messengers() { delete made_.load(); }
+  made_when_used() = default;
+  made_when_used(made_when_used const&) = delete;
+  made_when_used& operator=(made_when_used const&) = delete;
+  ~made_when_used() { delete made_.load(); }
 
-  /// make: () -> messengers*, of `new`
+  /// make: () -> T*, of `new`
   template <class Make>
-  [[nodiscard]] messengers& get(Make const& make) {
+  [[nodiscard]] T& get(Make const& make) {
     if (auto* const known = made_.load(std::memory_order_acquire)) return *known;
     host_mutex::hold const held(mutex_);
     if (made_.load(std::memory_order_relaxed) == nullptr) {
@@ -146,8 +146,11 @@ class lazy_messengers {
 
  private:
   host_mutex mutex_;
-  std::atomic<messengers*> made_ = nullptr;
+  std::atomic<T*> made_ = nullptr;
 };
+
+/// Programs without messengers do not compile them.
+using lazy_messengers = made_when_used<messengers>;
 
 }  // namespace detail
 

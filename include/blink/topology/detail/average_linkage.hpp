@@ -19,6 +19,7 @@ class pair_means {
   explicit pair_means(std::size_t size)
       : sums_(size, std::vector<double>(size, 0)), counts_(sums_) {}
 
+  [[nodiscard]] std::size_t size() const { return sums_.size(); }
   void add(std::size_t a, std::size_t b, double value, double times = 1) {
     sums_[a][b] += value;
     counts_[a][b] += times;
@@ -28,7 +29,7 @@ class pair_means {
   }
   /// Adds the values of `from` to those of `into`, also as partners of the others.
   void merge(std::size_t into, std::size_t from) {
-    for (std::size_t c = 0; c < sums_.size(); ++c) {
+    for (std::size_t c = 0; c < size(); ++c) {
       add(into, c, sums_[from][c], counts_[from][c]);
       if (c != into) add(c, into, sums_[c][from], counts_[c][from]);
     }
@@ -47,8 +48,8 @@ struct group_merge {
 /// Joins the two groups of the least mean distance until one is left, or none that were measured.
 ///
 /// Time: O(n^2) for n members as a rule, O(n^3) at most.
-[[nodiscard]] inline std::vector<group_merge> join_nearest(pair_means means, std::size_t size) {
-  std::vector<std::size_t> left(size), nearest(size);
+[[nodiscard]] inline std::vector<group_merge> join_nearest(pair_means means) {
+  std::vector<std::size_t> left(means.size()), nearest(means.size());
   std::iota(left.begin(), left.end(), std::size_t{0});
   auto const find_nearest = [&](std::size_t a) {
     nearest[a] = left.front() == a ? left.back() : left.front();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -89,12 +90,18 @@ class rate_measurer {
     }
   }
 
+  /// The numbers below `count`.
+  [[nodiscard]] std::vector<std::size_t> in_random_order(std::size_t count) {
+    std::vector<std::size_t> result(count);
+    std::iota(result.begin(), result.end(), std::size_t{0});
+    std::shuffle(result.begin(), result.end(), random_);
+    return result;
+  }
+
   /// The rounds of a tournament of the hosts, in a random order that is the same on all ranks. So
   /// some rounds are a fair sample.
   [[nodiscard]] std::vector<std::vector<std::pair<std::size_t, std::size_t>>> rounds() {
-    std::vector<std::size_t> player(hosts_.size());
-    for (std::size_t host = 0; host < player.size(); ++host) player[host] = host;
-    std::shuffle(player.begin(), player.end(), random_);
+    auto const player = in_random_order(hosts_.size());
     auto result = tournament_rounds(hosts_.size());
     std::shuffle(result.begin(), result.end(), random_);
     for (auto& round : result) {
@@ -279,10 +286,7 @@ class rate_measurer {
   /// Some pairs of hosts of each cluster, and one of each two clusters.
   [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> some_pairs_of_hosts() {
     constexpr std::size_t most = 4;  // of a cluster
-    std::vector<std::vector<std::size_t>> members(result_.clusters());
-    for (std::size_t host = 0; host < hosts_.size(); ++host) {
-      members[static_cast<std::size_t>(result_.cluster_of[host])].push_back(host);
-    }
+    auto members = result_.hosts_of_clusters();
     std::vector<std::pair<std::size_t, std::size_t>> pairs;
     for (auto& inside : members) {
       std::shuffle(inside.begin(), inside.end(), random_);
@@ -301,10 +305,7 @@ class rate_measurer {
   void measure_hosts() {
     bool const are_few = hosts_.size() <= few_hosts;
     if (!are_few) measure_pairs_of_hosts(some_pairs_of_hosts(), 1);
-    std::vector<std::size_t> order(hosts_.size());
-    for (std::size_t host = 0; host < order.size(); ++host) order[host] = host;
-    std::shuffle(order.begin(), order.end(), random_);
-    for (auto const host : order) {
+    for (auto const host : in_random_order(hosts_.size())) {
       if (!are_few && !meter_.has_time(1)) return;
       auto const groups = host_and_others(host);
       result_.out[host] = rate_outside(groups, true);

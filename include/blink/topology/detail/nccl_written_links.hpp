@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <set>
 #include <string>
-#include <tuple>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -22,8 +21,6 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 class nccl_written_links {
  protected:
   explicit nccl_written_links(topology const& machine) : machine_(machine), tree_(machine) {}
-
-  using ends = std::tuple<int, int, link_kind>;
 
   static std::size_t index(int at) { return static_cast<std::size_t>(at); }
   [[nodiscard]] node const& node_at(int at) const { return machine_.nodes[index(at)]; }
@@ -41,13 +38,13 @@ class nccl_written_links {
                       std::to_string(node_at(at).id) + " " + why +
                       ", expected what a topology file of NCCL can state");
   }
-  [[noreturn]] void refuse_link(ends const& which, std::string const& why) const {
-    auto const& [a, b, kind] = which;
-    auto const [forth, back] = tree_.between(a, b, kind);
+  [[noreturn]] void refuse_link(int a, int b, link_kind kind, std::string const& why) const {
+    auto const [low, high] = std::minmax(a, b);
+    auto const [forth, back] = tree_.between(low, high, kind);
     throw input_error("machine " + in_quotes(machine_.name) + ": link " +
-                      std::to_string(node_at(a).id) + "-" + std::to_string(node_at(b).id) + " (" +
-                      std::string(to_text(kind)) + ", " + rate(forth).to_text() + " and back " +
-                      rate(back).to_text() + " GB/s): " + why +
+                      std::to_string(node_at(low).id) + "-" + std::to_string(node_at(high).id) +
+                      " (" + std::string(to_text(kind)) + ", " + rate(forth).to_text() +
+                      " and back " + rate(back).to_text() + " GB/s): " + why +
                       ", expected what a topology file of NCCL can state");
   }
 
@@ -64,37 +61,34 @@ class nccl_written_links {
     }
     bool const has_both = has_kind(link_kind::xgmi) && has_kind(link_kind::nvlink);
     for (auto const& l : machine_.links) {
-      auto const [low, high] = std::minmax(l.tail, l.head);
-      ends const which{low, high, l.kind};
-      if (has_both && l.kind == link_kind::nvlink) refuse_link(which, "an NVLink beside XGMI");
+      if (has_both && l.kind == link_kind::nvlink) {
+        refuse_link(l.tail, l.head, l.kind, "an NVLink beside XGMI");
+      }
       if (l.latency_seconds != 0 && l.kind != link_kind::network) {
-        refuse_link(which, "its latency has no attribute");
+        refuse_link(l.tail, l.head, l.kind, "its latency has no attribute");
       }
     }
   }
 
   /// Marks a link as written. Returns its rate, which is that of both directions.
   rational take(int a, int b, link_kind kind) {
-    auto const [low, high] = std::minmax(a, b);
-    ends const which{low, high, kind};
     auto const [forth, back] = tree_.between(a, b, kind);
-    if (forth != back) refuse_link(which, "its directions differ");
-    written_.insert(which);
+    if (forth != back) refuse_link(a, b, kind, "its directions differ");
+    mark_written(a, b, kind);
     return rate(forth);
   }
 
   void mark_written(int a, int b, link_kind kind) {
-    auto const [low, high] = std::minmax(a, b);
-    written_.insert({low, high, kind});
+    written_.insert(device_tree::ends_of(a, b, kind));
   }
   [[nodiscard]] bool is_written(int a, int b, link_kind kind) const {
-    auto const [low, high] = std::minmax(a, b);
-    return written_.contains({low, high, kind});
+    return written_.contains(device_tree::ends_of(a, b, kind));
   }
   /// Fails for a link that no element stands for.
   void expect_all_written() const {
     for (auto const& [which, both] : tree_.links()) {
-      if (!written_.contains(which)) refuse_link(which, "no element stands for such a link");
+      auto const [a, b, kind] = which;
+      if (!is_written(a, b, kind)) refuse_link(a, b, kind, "no element stands for such a link");
     }
   }
 
@@ -102,7 +96,7 @@ class nccl_written_links {
   device_tree tree_;
 
  private:
-  std::set<ends> written_;
+  std::set<device_tree::ends> written_;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -7,9 +7,11 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <string>
 #include <string_view>
+#include <vector>
 
-// What the labels say that readers and built-in machines give to nodes.
+// Labels that readers and built-in machines give to nodes: their meaning, and lists of them.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -55,6 +57,17 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     return is_numbered(label_in_server(label), word);
   });
+}
+
+/// Up to `most` names, then the number of the others: "gpu0, gpu1 and 3 more".
+[[nodiscard]] inline std::string few_of(std::vector<std::string> const& names,
+                                        std::size_t most = 4) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

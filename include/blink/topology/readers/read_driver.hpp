@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/topology/detail/device_names.hpp>
 #include <blink/topology/readers/detail/driver_gpus.hpp>
 #include <blink/topology/readers/detail/mig_devices.hpp>
 #include <blink/topology/readers/nccl_xml_options.hpp>
@@ -41,13 +42,6 @@ inline std::string line_of_file(std::filesystem::path const& path) {
 /// The PCI class of a device, such as "0x030200". Empty if Linux does not know the device.
 inline std::string class_of_device(std::string const& pci_devices, std::string const& bus_id) {
   return line_of_file(std::filesystem::path(pci_devices) / bus_id / "class");
-}
-
-inline bool is_bus_id(std::string const& text) {
-  if (text.size() < 12 || text[text.size() - 2] != '.') return false;
-  return std::count(text.begin(), text.end(), ':') == 2 &&
-         std::all_of(text.begin(), text.end(),
-                     [](unsigned char c) { return std::isxdigit(c) != 0 || c == ':' || c == '.'; });
 }
 
 /// Some PCI devices and the bridges between them and their processors.
@@ -94,7 +88,8 @@ class pci_tree {
     std::filesystem::path so_far;
     for (auto const& part : place) {
       so_far /= part;
-      if (is_bus_id(part.string())) way.push_back(so_far);
+      auto const address = read_pci_address(part.string());
+      if (address && address->domain) way.push_back(so_far);
     }
     if (way.empty()) {
       throw input_error(place.string() +

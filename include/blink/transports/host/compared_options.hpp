@@ -5,7 +5,9 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/transports/host/host_rendezvous.hpp>
+#include <blink/transports/host/process_environment.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -16,6 +18,13 @@
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Returns the order of reductions, by the options and by BLINK_ORDER: the stronger promise.
+///
+/// Throws: input_error if that variable is neither `run` nor `ranks`.
+[[nodiscard]] inline order_promise wanted_order(communicator_options const& options) {
+  return std::max(options.order, environment_order());
+}
 
 /// The names of the options that are equal on all ranks.
 inline constexpr std::array compared_option_names{"window",
@@ -72,9 +81,9 @@ void expect_equal_options(Bootstrap& all, communicator_options const& options) {
     std::array<char, 256> fault{};  // empty: none
   };
   introduction own;
-  own.options = options_to_compare(options, options.order, options.shares_memory);
   try {
     validate(options);
+    own.options = options_to_compare(options, wanted_order(options), options.shares_memory);
   } catch (std::exception const& fault) {
     std::string_view(fault.what()).copy(own.fault.data(), own.fault.size() - 1);
   }

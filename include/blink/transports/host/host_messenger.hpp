@@ -5,12 +5,11 @@
 #include <blink/core/detail/host_threads.hpp>
 #include <blink/core/duration.hpp>
 #include <blink/core/text.hpp>
-#include <blink/running/call/collective_error.hpp>
 #include <blink/running/call/communicator_options.hpp>
+#include <blink/running/call/detail/message_faults.hpp>
 #include <blink/running/call/messenger.hpp>
 #include <blink/running/walk/detail/host_clock.hpp>
 #include <blink/transports/host/detail/message_inbox.hpp>
-#include <blink/transports/host/detail/message_lists.hpp>
 #include <blink/transports/host/detail/message_outbox.hpp>
 #include <blink/transports/host/detail/message_pool.hpp>
 #include <blink/transports/host/detail/message_stream.hpp>
@@ -41,6 +40,7 @@ class host_messenger final : public messenger {
       : state_(&state),
         options_(&options),
         rank_(rank),
+        faults_(rank),
         rows_(memory, state.rank_count()),
         own_(&rows_.of(rank)),
         inbox_(rows_, rank, memory.base()),
@@ -63,7 +63,7 @@ class host_messenger final : public messenger {
   [[nodiscard]] bool test(operation& one) override {
     auto const now = advance(one);
     if (now.has_ended) return true;
-    expect_intact(name_of(one));
+    expect_intact(detail::name_of(one));
     std::uint64_t const time = detail::host_nanoseconds();
     if (one.looked == 0) one.looked = time;
     if (time - one.looked < between_looks()) return false;
@@ -80,7 +80,7 @@ class host_messenger final : public messenger {
     for (int turn = 1;; ++turn) {
       auto const now = advance(one);
       if (now.has_ended) return;
-      expect_intact(name_of(one));
+      expect_intact(detail::name_of(one));
       if (std::exchange(moved, now.moved) != now.moved) turn = 1;
       if (turn <= limits.spins) {
         host_wait::pause();
@@ -107,14 +107,6 @@ class host_messenger final : public messenger {
     std::size_t moved;
     int peer;  // of which the rest comes; -1: any source
   };
-  /// An operation in errors.
-  struct operation_name {
-    bool is_send;
-    int peer, tag;
-  };
-  [[nodiscard]] static operation_name name_of(operation const& one) {
-    return {one.is_send, one.peer, one.tag};
-  }
 
   // As in `host_wait`.
   static constexpr std::uint64_t longest_yielding = 1'000'000;  // nanoseconds
@@ -133,7 +125,7 @@ class host_messenger final : public messenger {
     detail::host_mutex::hold const held(receiving_);
     inbox_.move(static_cast<detail::listed_operation&>(one));
     using state = operation::state;
-    if (one.at > state::done) fail_ended(one);
+    if (one.at > state::done) faults_.fail_ended(one, name_of_rank(one.got.source));
     return {one.has_ended(), one.moved, one.at == state::waiting ? one.peer : one.got.source};
   }
   void help_senders() {
@@ -189,7 +181,7 @@ class host_messenger final : public messenger {
     int const lost = peer < 0 ? lost_source(one.next_looked) : is_lost(peer) ? peer : -1;
     if (lost < 0) return false;
     if (advance(one).has_ended) return true;  // it had sent all before
-    fail_lost(name_of(one), lost);
+    fail_lost(detail::name_of(one), lost);
   }
   [[nodiscard]] bool is_lost(int peer) const {
     return peer != rank_ && (state_->is_gone(peer) || state_->is_dead(peer));
@@ -214,82 +206,38 @@ class host_messenger final : public messenger {
 
   // --- errors ---
 
-  void expect_intact(operation_name const& one) const {
-    if (state_->has_failed()) fail_with_communicator(one);
-  }
-  [[nodiscard]] BLINK_COLD std::string text_of(operation_name const& one) const {
-    auto const number = [](int value, char const* what, char const* any) {
-      return value < 0 ? std::string(any) : detail::text_of({what, value});
-    };
-    return detail::text_of({"rank ", rank_, one.is_send ? ", send to " : ", receive from ",
-                            number(one.peer, "rank ", "any rank"), ", ",
-                            number(one.tag, "tag ", "any tag"), ": "});
+  void expect_intact(detail::message_name const& one) const {
+    if (state_->has_failed()) faults_.fail_with_communicator(one, state_->failure());
   }
   [[nodiscard]] BLINK_COLD std::string name_of_rank(int rank) const {
-    auto const more = state_->describe(rank);
+    auto const more = rank < 0 ? std::string() : state_->describe(rank);
     if (more.empty()) return detail::text_of({"rank ", rank});
     return detail::text_of({"rank ", rank, " (", more, ")"});
   }
-  [[noreturn]] BLINK_COLD void fail(operation_name const& one, message_error::cause why, int peer,
-                                    std::string const& text) const {
-    throw message_error(text_of(one) + text, why, rank_, peer, one.tag);
-  }
-  [[noreturn]] BLINK_COLD void fail_with_communicator(operation_name const& one) const {
-    auto const cause = state_->failure();
-    throw collective_error(detail::text_of({text_of(one), "ended because: ", cause.what()}), rank_,
-                           cause.peer == rank_ ? cause.rank : cause.peer, cause.tree, cause.chunk,
-                           cause.disagrees);
-  }
-  [[noreturn]] BLINK_COLD void fail_lost(operation_name const& one, int peer) const {
-    bool const has_left = state_->is_gone(peer);
-    fail(one, message_error::cause::peer_lost, peer,
-         detail::text_of({name_of_rank(peer), has_left ? " has left" : " died",
-                          has_left && one.peer < 0 ? ", as all others" : "", ", expected ",
-                          one.is_send ? "a receiver" : "its message"}));
-  }
-  [[noreturn]] BLINK_COLD void fail_ended(operation const& one) const {
-    auto const& got = one.got;
-    if (one.at == operation::state::withdrawn) {
-      fail(name_of(one), message_error::cause::withdrawn, got.source,
-           detail::text_of({name_of_rank(got.source), " gave the message up after ", one.moved,
-                            " of ", got.bytes, " bytes, expected all of them"}));
-    }
-    fail(name_of(one), message_error::cause::too_long, got.source,
-         detail::text_of({"the message of rank ", got.source, " with tag ", got.tag, " has ",
-                          got.bytes, " bytes and is dropped, expected at most the buffer's ",
-                          one.bytes}));
+  [[noreturn]] BLINK_COLD void fail_lost(detail::message_name const& one, int peer) const {
+    faults_.fail_lost(one, peer, name_of_rank(peer), state_->is_gone(peer));
   }
   [[noreturn]] BLINK_COLD void fail_timed_out(operation const& one, progress_seen const& now,
                                               std::uint64_t waited) {
-    auto const time = detail::text_of({" (waited ", static_cast<double>(waited) * 1e-9, " s)"});
-    std::string text;
+    std::string more;
     if (one.is_send) {
       detail::host_mutex::hold const held(sending_);
-      text = detail::text_of({name_of_rank(one.peer), " takes no more than ", now.moved, " of ",
-                              one.bytes, " bytes", time,
-                              ", expected all; messages that no rank "
-                              "has received take ",
-                              outbox_.pool().bytes(), " bytes, at most ",
-                              options_->kept_message_bytes, " (kept_message_bytes)"});
-      if (!outbox_.pool().refusal().empty()) text += "; " + outbox_.pool().refusal();
-    } else if (now.moved > 0) {
-      text = detail::text_of({name_of_rank(now.peer), " sent ", now.moved,
-                              " bytes of the message and no more", time, ", expected all"});
-    } else {
-      text = detail::text_of({"no message", time, ", expected one"});
+      more = detail::text_of({"messages that no rank has received take ", outbox_.pool().bytes(),
+                              " bytes, at most ", options_->kept_message_bytes,
+                              " (kept_message_bytes)"});
+      if (!outbox_.pool().refusal().empty()) more += "; " + outbox_.pool().refusal();
+    } else if (now.moved == 0) {
       detail::host_mutex::hold const held(receiving_);
-      if (auto const kept = inbox_.kept(); kept.count > 0) {
-        text += detail::text_of(
-            {"; no receive has asked for ", kept.count, kept.count == 1 ? " message" : " messages",
-             ", the first from rank ", kept.first.source, " with tag ", kept.first.tag});
-      }
+      auto const kept = inbox_.kept();
+      more = detail::message_faults::unasked(kept.count, kept.first);
     }
-    fail(name_of(one), message_error::cause::timed_out, now.peer, text);
+    faults_.fail_timed_out(one, now.peer, name_of_rank(now.peer), now.moved, waited, more);
   }
 
   shared_state* state_;
   communicator_options const* options_;
   int rank_;
+  detail::message_faults faults_;
   detail::message_rows rows_;
   detail::message_row* own_;
   detail::host_mutex receiving_;  // guards the inbox

@@ -3,7 +3,6 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/detail/hash.hpp>
-#include <blink/core/detail/host_threads.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/messenger.hpp>
 #include <blink/running/connections/memory_source.hpp>

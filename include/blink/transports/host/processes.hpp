@@ -168,15 +168,17 @@ class process_parts final : public failure_detector {
   }
 };
 
-/// The memory that the processes of a bootstrap share, claimed by each, once their options are
-/// found equal. Collective.
+/// The parts of a communicator of the processes of a bootstrap, once their options are found equal.
+/// Collective.
 template <process_bootstrap Bootstrap>
-[[nodiscard]] std::shared_ptr<shared_segment> segment_of_processes(
-    Bootstrap& all, communicator_options const& options) {
+[[nodiscard]] std::unique_ptr<process_parts> join_processes(Bootstrap& all,
+                                                            communicator_options options) {
   expect_equal_options(all, options);
-  std::optional<shared_segment> result;
-  static_cast<void>(host_rendezvous(all, result, [] {}));
-  return std::make_shared<shared_segment>(std::move(*result));
+  options.order = wanted_order(options);
+  std::optional<shared_segment> segment;
+  static_cast<void>(host_rendezvous(all, segment, [] {}));
+  return std::make_unique<process_parts>(std::make_shared<shared_segment>(std::move(*segment)),
+                                         all.process(), options);
 }
 
 }  // namespace detail
@@ -206,15 +208,15 @@ class basic_process_communicator : public communicator_base<basic_process_commun
                              communicator_options const& options = {})
       : basic_process_communicator(std::make_unique<detail::process_parts>(path, rank, options)) {}
 
-  /// Joins the processes of a bootstrap, which need no launcher of blink. All are of one host.
+  /// Joins the processes of a bootstrap, which need no launcher of blink. All are of one host. Of
+  /// the environment, BLINK_ORDER counts.
   ///
   /// Throws: precondition_error on all processes if they are not of one host (or container), or if
-  ///         an option is out of range in one or differs between them; resource_error if they
-  ///         cannot share memory; what the bootstrap throws.
+  ///         an option or BLINK_ORDER is wrong in one or differs between them; resource_error if
+  ///         they cannot share memory; what the bootstrap throws.
   template <process_bootstrap Bootstrap>
   explicit basic_process_communicator(Bootstrap& all, communicator_options const& options = {})
-      : basic_process_communicator(std::make_unique<detail::process_parts>(
-            detail::segment_of_processes(all, options), all.process(), options)) {}
+      : basic_process_communicator(detail::join_processes(all, options)) {}
 
   /// Sets the deadline of this rank's calls from now on. Ranks may have different ones.
   ///

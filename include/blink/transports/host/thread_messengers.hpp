@@ -10,7 +10,6 @@
 #include <blink/transports/host/host_messenger.hpp>
 #include <blink/transports/host/shared_state.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -47,28 +46,17 @@ class thread_messengers final : public messengers {
         options_(&options),
         memory_(state.rank_count()),
         made_(static_cast<std::size_t>(state.rank_count())) {}
-  thread_messengers(thread_messengers const&) = delete;
-  thread_messengers& operator=(thread_messengers const&) = delete;
-  ~thread_messengers() override {
-    for (auto& one : made_) delete one.load();
-  }
 
   [[nodiscard]] messenger& of(int rank) override {
-    auto& known = made_[static_cast<std::size_t>(rank)];
-    if (auto* const one = known.load(std::memory_order_acquire)) return *one;
-    host_mutex::hold const held(mutex_);
-    if (known.load(std::memory_order_relaxed) == nullptr) {
-      known.store(new host_messenger(*state_, *options_, rank, memory_), std::memory_order_release);
-    }
-    return *known.load(std::memory_order_relaxed);
+    return made_[static_cast<std::size_t>(rank)].get(
+        [&] { return new host_messenger(*state_, *options_, rank, memory_); });
   }
 
  private:
   shared_state* state_;
   communicator_options const* options_;
   thread_message_memory memory_;
-  host_mutex mutex_;
-  std::vector<std::atomic<host_messenger*>> made_;  // by rank
+  std::vector<made_when_used<host_messenger>> made_;  // by rank
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

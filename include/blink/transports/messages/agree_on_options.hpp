@@ -27,13 +27,6 @@ namespace detail {
   return environment_flag("BLINK_SHARED_MEMORY", true) && options.shares_memory;
 }
 
-/// Returns the order of reductions, by the options and by BLINK_ORDER: the stronger promise.
-///
-/// Throws: input_error if that variable is neither `run` nor `ranks`.
-[[nodiscard]] inline order_promise wanted_order(communicator_options const& options) {
-  return std::max(options.order, environment_order());
-}
-
 /// Returns the fault in this rank's options, or an empty text. It does not throw, because a rank
 /// with a fault must still take part in the agreement.
 template <message_channel Channel>

@@ -21,6 +21,8 @@ constexpr bool passes_alike =
     sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
     std::is_class_v<A> == std::is_class_v<B> &&
     std::is_floating_point_v<A> == std::is_floating_point_v<B>;
+template <>
+constexpr bool passes_alike<void, void> = true;
 
 template <class A, class B>
 struct calls_alike : std::false_type {};
@@ -30,18 +32,14 @@ struct calls_alike<ResultA (*)(A...), ResultB (*)(B...)>
     : std::bool_constant<passes_alike<ResultA, ResultB> && (passes_alike<A, B> && ...)> {};
 static_assert(!calls_alike<int (*)(int), int (*)(void*)>::value);
 
-#define BLINK_NCCL_COMPARE_AS(type, name, parameters) \
+#define BLINK_NCCL_COMPARE(type, name, parameters) \
   static_assert(calls_alike<decltype(&nccl##name), type(*) parameters>::value, #name);
-#define BLINK_NCCL_COMPARE(name, parameters) BLINK_NCCL_COMPARE_AS(result, name, parameters)
 #if NCCL_VERSION_CODE >= 22800
 BLINK_NCCL_FUNCTIONS_2_28(BLINK_NCCL_COMPARE)
 #endif
 #if NCCL_VERSION_CODE >= 23203
 BLINK_NCCL_FUNCTIONS_2_32(BLINK_NCCL_COMPARE)
 BLINK_NCCL_DEVICE_FUNCTIONS(BLINK_NCCL_COMPARE)
-BLINK_NCCL_TEAM_FUNCTIONS(BLINK_NCCL_COMPARE_AS)
-static_assert(calls_alike<decltype(&ncclGetErrorString), char const* (*)(result)>::value);
-static_assert(calls_alike<decltype(&ncclGetLastError), char const* (*)(communicator*)>::value);
 
 static_assert(int{ncclTimeout} == static_cast<int>(result::timeout) &&
               int{ncclNumResults} == result_count);

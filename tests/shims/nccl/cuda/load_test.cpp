@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <element_types.hpp>
+#include <fallback.hpp>
 #include <function_list.hpp>
 
 #include <cstddef>
@@ -20,13 +21,6 @@ namespace {
 
 using namespace blink_nccl;
 
-struct functions {
-#define BLINK_NCCL_MEMBER(name, parameters) result(*name) parameters = nullptr;
-  BLINK_NCCL_FUNCTIONS(BLINK_NCCL_MEMBER)
-#undef BLINK_NCCL_MEMBER
-  char const* (*GetLastError)(communicator*) = nullptr;
-};
-
 int fail(char const* what) {
   std::printf("failed: %s\n", what);
   return 1;
@@ -35,7 +29,7 @@ int fail(char const* what) {
 constexpr std::size_t count = 1 << 16;
 
 struct two_ranks {
-  functions const& nccl;
+  other_library const& nccl;
   communicator* comm[2] = {};
   void* data[2] = {};
   int built = 0;
@@ -76,7 +70,7 @@ std::string check_type(two_ranks& all) {
 }
 
 /// The sum of 1, 2, 4, ... over all ranks of a communicator. Returns the error, if any.
-std::string check_sum(functions const& nccl, std::vector<communicator*> const& comm) {
+std::string check_sum(other_library const& nccl, std::vector<communicator*> const& comm) {
   std::vector<float*> data(comm.size());
   for (std::size_t rank = 0; rank < comm.size(); ++rank) {
     auto const own = static_cast<float>(1 << rank);
@@ -101,7 +95,7 @@ std::string check_sum(functions const& nccl, std::vector<communicator*> const& c
 /// Begins communicators by `make(rank, where)` in a group, checks a sum over them, and destroys
 /// them. Returns the error, if any.
 template <class Make>
-std::string check_made(functions const& nccl, std::size_t ranks, Make const& make) {
+std::string check_made(other_library const& nccl, std::size_t ranks, Make const& make) {
   std::vector<communicator*> made(ranks);
   (void)nccl.GroupStart();
   for (std::size_t rank = 0; rank < ranks; ++rank) (void)make(static_cast<int>(rank), &made[rank]);
@@ -113,7 +107,7 @@ std::string check_made(functions const& nccl, std::size_t ranks, Make const& mak
   return wrong;
 }
 /// Grows, shrinks, suspends, revokes and splits. Returns the error, if any.
-std::string check_derived(functions const& nccl, communicator* const (&comm)[2]) {
+std::string check_derived(other_library const& nccl, communicator* const (&comm)[2]) {
   unique_id id{};
   if (nccl.CommGetUniqueId(comm[0], &id) != result::success) return nccl.GetLastError(nullptr);
   auto wrong = check_made(nccl, 3, [&](int rank, communicator** where) {
@@ -142,7 +136,7 @@ std::string check_derived(functions const& nccl, communicator* const (&comm)[2])
   return wrong.empty() ? "" : "split after a revoke: " + wrong;
 }
 
-int reduce_on_one_gpu(functions const& nccl) {
+int reduce_on_one_gpu(other_library const& nccl) {
   int const twice[2] = {0, 0};
   two_ranks all{nccl};
   if (nccl.CommInitAll(all.comm, 2, twice) != result::success) {
@@ -174,14 +168,11 @@ int main(int count, char** arguments) {
   if (count != 2) return fail("usage: load_test PATH_OF_LIBNCCL");
   void* const library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fail(dlerror());
-  functions nccl;
-#define BLINK_NCCL_FIND(name, parameters)                                           \
-  nccl.name = reinterpret_cast<result(*) parameters>(dlsym(library, "nccl" #name)); \
+  other_library const nccl(library);
+#define BLINK_NCCL_EXPECT(type, name, parameters) \
   if (nccl.name == nullptr) return fail("no nccl" #name);
-  BLINK_NCCL_FUNCTIONS(BLINK_NCCL_FIND)
-  nccl.GetLastError =
-      reinterpret_cast<char const* (*)(communicator*)>(dlsym(library, "ncclGetLastError"));
-  if (nccl.GetLastError == nullptr) return fail("no ncclGetLastError");
+  BLINK_NCCL_FUNCTIONS(BLINK_NCCL_EXPECT)
+#undef BLINK_NCCL_EXPECT
   int version = 0;
   if (nccl.GetVersion(&version) != result::success || version != interface_version) {
     return fail("ncclGetVersion");

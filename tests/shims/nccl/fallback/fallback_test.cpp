@@ -147,6 +147,11 @@ TEST(nccl_fallback, what_is_not_covered_is_asked_there) {
   EXPECT_EQ(ncclTeamWorld(comm).rank, 70);
   EXPECT_EQ(ncclTeamLsa(comm).rank_count, 0);
   EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("lacks the function"), std::string::npos);
+  EXPECT_EQ(ncclSignal(71, 0, 0, 0, comm, nullptr), result::success);
+  EXPECT_EQ(ncclSignal(70, 0, 0, 0, comm, nullptr), result::invalid_argument);
+  program const here({0});
+  expect_refused(ncclSignal(1, 0, 0, 0, here.comm[0], nullptr), result::invalid_usage,
+                 "ncclSignal: one-sided calls are not supported");
   int number = 0;
   void* pointer = nullptr;
   EXPECT_EQ(ncclGetPeerDevicePointer(&number, 0, 1, &pointer), result::success);

@@ -71,6 +71,10 @@ result ncclGetPeerDevicePointer(void* window, std::size_t offset, int, void** po
   *pointer = static_cast<char*>(window) + offset;
   return result::success;
 }
+/// Expects the next rank as peer.
+result ncclSignal(int peer, int, int, unsigned, communicator* given, stream_handle) {
+  return peer == given->rank + 1 ? result::success : result::invalid_argument;
+}
 result ncclParamGetParameter(char const*, char const** value, int* length) {
   *value = "yes";
   *length = 3;

@@ -164,7 +164,6 @@ void run_collective(Comm& comm, Source&& trees, collective kind, T const* input,
                run_collective<Chunks>(comm, std::forward<Source>(trees), kind, from, to,
                                       count * reduce.element_bytes, bytes);
              });
-    return;
   } else {
     auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind,
                                         buffer_bytes(kind, count, sizeof(T), comm.rank_count()),

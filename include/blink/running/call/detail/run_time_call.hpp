@@ -9,6 +9,7 @@
 #include <blink/running/call/detail/check_buffers.hpp>
 
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <type_traits>
 
@@ -19,6 +20,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Checks the elements of a call against an operation.
 ///
+/// count:       as for `as_bytes`
 /// value_bytes: of the buffers' type; 0: void
 /// Throws: precondition_error if the operation is not complete; precondition_error if the buffers
 ///         have other elements, are not aligned, or are larger than an address can name.
@@ -50,7 +52,8 @@ void check_operation(collective kind, int rank, void const* input, void const* o
             bytes, ", expected the same"});
   }
   if (count > std::numeric_limits<std::size_t>::max() / bytes) {
-    refuse({"count ", count, " times ", bytes, " bytes is more than an address can name"});
+    refuse({"count ", count, " times ", bytes,
+            " bytes is more than an address can name, expected fewer elements"});
   }
   if (count == 0) return;
   expect_aligned(kind, rank, "input", input, how.alignment);
@@ -65,7 +68,8 @@ inline constexpr std::size_t bytes_of_value<void> = 0;
 /// Calls `run(input, output, reducer)` with the bytes of a call and the reducer of bytes that the
 /// operation stands for. Returns its result.
 ///
-/// count: elements of the largest buffer, for the check
+/// count: elements of a rank's buffer, or blocks; 0: addresses are not checked. The call itself
+///        checks the size of all ranks' elements.
 /// Throws: as `check_operation`.
 template <class T, chosen_at_run_time Operation, class Run>
 decltype(auto) as_bytes(collective kind, int rank, T const* input, T* output, std::size_t count,

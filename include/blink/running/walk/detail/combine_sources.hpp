@@ -40,12 +40,8 @@ inline constexpr std::size_t row_elements =
 /// The most elements up to `most` that are whole items of the reducer; at least one item.
 template <class Reducer>
 [[nodiscard]] std::size_t whole_items(std::size_t most, Reducer const& reduce) {
-  if constexpr (has_unit<Reducer>) {
-    std::size_t const unit = reduce.unit();
-    return most < unit ? unit : most - most % unit;
-  } else {
-    return most;
-  }
+  std::size_t const unit = unit_of(reduce);
+  return most < unit ? unit : most - most % unit;
 }
 
 /// Calls `use(read)`, where `read(i)` is the contribution of element `first + i` of a source.

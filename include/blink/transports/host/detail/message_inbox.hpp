@@ -6,7 +6,6 @@
 #include <blink/core/text.hpp>
 #include <blink/running/call/messenger.hpp>
 #include <blink/running/connections/memory_source.hpp>
-#include <blink/transports/host/detail/message_lists.hpp>
 #include <blink/transports/host/detail/message_stream.hpp>
 
 #include <atomic>

@@ -5,7 +5,6 @@
 #include <blink/core/detail/host_threads.hpp>
 #include <blink/running/call/messenger.hpp>
 #include <blink/running/walk/detail/host_clock.hpp>
-#include <blink/transports/host/detail/message_lists.hpp>
 #include <blink/transports/host/detail/message_pool.hpp>
 #include <blink/transports/host/detail/message_stream.hpp>
 
@@ -14,7 +13,6 @@
 #include <cstdint>
 #include <cstring>
 #include <list>
-#include <string>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {

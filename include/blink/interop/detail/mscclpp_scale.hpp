@@ -2,7 +2,6 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/interop/detail/mscclpp_memory.hpp>
 #include <blink/interop/detail/mscclpp_moves.hpp>
 #include <blink/interop/detail/program_fault.hpp>
 #include <blink/interop/mscclpp_program.hpp>
@@ -14,9 +13,33 @@
 #include <string>
 #include <vector>
 
-// The sizes of chunks with which the checker runs an execution plan.
+// The sizes with which the checker runs an execution plan. A chunk has one or more cells, so that
+// loops over units and blocks that share an operation touch cells of their own.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// The sizes of a run.
+struct mscclpp_scale {
+  int cells = 1;                ///< of a chunk
+  int scratch_cells = 1;        ///< of a chunk of scratch; fewer where large chunks share it
+  std::int64_t cell_bytes = 0;  ///< 0: chunks are small, every loop runs once
+};
+
+/// The cells of one iteration of a loop; 0: all in one.
+[[nodiscard]] inline int unit_cells(mscclpp_program const& program, mscclpp_scale const& scale,
+                                    mscclpp_segment const& loop) {
+  if (scale.cell_bytes == 0) return 0;
+  return static_cast<int>(program.unit_of(loop) / scale.cell_bytes);
+}
+/// The number of iterations of a loop.
+[[nodiscard]] inline std::int64_t iterations(mscclpp_program const& program,
+                                             mscclpp_scale const& scale,
+                                             mscclpp_segment const& loop) {
+  auto const unit = unit_cells(program, scale, loop);
+  if (unit == 0) return 1;
+  auto const cells = std::int64_t{loop.loop_chunks} * scale.cells;
+  return (cells + unit - 1) / unit;
+}
 
 /// A size of chunks to run a plan with.
 struct named_scale {
@@ -43,7 +66,9 @@ struct named_scale {
         for (auto const& move : moves_of(*each.op)) {
           auto const ends =
               static_cast<std::int64_t>(move.sources.size() + move.destinations.size());
-          places += ends * move.count * scale.cells / each.op->slices;
+          auto const of_one = std::int64_t{move.count} * scale.cells;
+          if (of_one > most_cells) return false;
+          places += ends * of_one / each.op->slices;
         }
         // A loop shares its places out to its iterations.
         moves += 4 * times + places;
@@ -64,11 +89,8 @@ struct named_scale {
   int slices = 1;
   for (auto const& rank : program.ranks) {
     for (auto const& block : rank.blocks) {
-      for (auto const& segment : block.segments) {
-        if (segment.loop_chunks == 0) continue;
-        units.insert(segment.unit_bytes > 0 ? segment.unit_bytes : program.unit_bytes);
-      }
       for (auto const& each : operations_of(block)) {
+        if (each.loop != nullptr) units.insert(program.unit_of(*each.loop));
         constexpr int most_slices = 64;  // then blocks have unequal parts
         auto const common = std::lcm(std::int64_t{slices}, std::int64_t{each.op->slices});
         if (common <= most_slices) slices = static_cast<int>(common);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The other functions: versions, groups, queries, operations. Included by one source.
+// The functions that only answer: versions, errors, properties of communicators, teams. Included by
+// one source.
 
 #include <blink/core/detail/hash.hpp>
 
@@ -13,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 namespace blink_nccl {
 
@@ -24,25 +24,6 @@ result ncclGetVersion(int* version) {
     return {};
   });
 }
-result ncclGetUniqueId(unique_id* id) {
-  using P = chosen_platform;
-  return guarded<P>("ncclGetUniqueId", [&]() -> outcome {
-    expect_result(id);
-    auto& ids = library<P>::the().ids;
-    if (fallback() == nullptr) {
-      auto const held = library<P>::the().lock();
-      *id = ids.make();
-      return {};
-    }
-    auto const how = call_there(fallback()->GetUniqueId, id);
-    auto const held = library<P>::the().lock();
-    if (how.code != result::success) return how;
-    bool const has_meeting = unique_ids::is_markable(*id) && covers_processes();
-    *id = has_meeting ? ids.make(*id) : ids.remember(*id);
-    return how;
-  });
-}
-
 char const* ncclGetErrorString(result code) {
   return to_text(code);
 }
@@ -69,27 +50,6 @@ char const* ncclGetLastError(communicator* given) {
 void ncclResetDebugInit() {}
 void ncclResetDebugInitInternal() {}
 
-result ncclGroupStart() {
-  using P = chosen_platform;
-  return guarded<P>("ncclGroupStart", []() -> outcome {
-    group<P>::of_thread().start();
-    return {};
-  });
-}
-result ncclGroupEnd() {
-  using P = chosen_platform;
-  return guarded<P>("ncclGroupEnd", [] { return group<P>::of_thread().end(); });
-}
-/// Ends the group without its calls. No time is predicted, which NCCL's value for "unset" says.
-result ncclGroupSimulateEnd(simulation_info* info) {
-  using P = chosen_platform;
-  return guarded<P>("ncclGroupSimulateEnd", [&]() -> outcome {
-    expect_result(info);
-    expect_structure("simulation info", *info);
-    return group<P>::of_thread().simulate(*info);
-  });
-}
-
 result ncclCommGetAsyncError(communicator* given, result* code) {
   using P = chosen_platform;
   auto const own = [&](handle<P>& mine, auto&) -> outcome {
@@ -115,43 +75,37 @@ result ncclCommGetAsyncError(communicator* given, result* code) {
     return {};
   };
   return with_communicator<P>("ncclCommGetAsyncError", given, own,
-                              [&](auto const& there, auto* theirs) {
-                                return call_there(there.CommGetAsyncError, theirs, code);
-                              });
+                              passed_on(&other_library::CommGetAsyncError, given, code));
 }
 
 /// Writes a property of a communicator, `take(handle)`, to `where`.
-template <class Take, class There>
+///
+/// function: the same of the other library
+template <class Take>
 result ask(char const* name, communicator* given, int* where, Take const& take,
-           There const& there) {
+           result (*other_library::*function)(communicator*, int*)) {
   using P = chosen_platform;
-  return with_communicator<P>(
-      name, given,
-      [&](handle<P>& mine, auto&) -> outcome {
-        expect_result(where);
-        *where = take(mine);
-        return {};
-      },
-      there);
+  auto const own = [&](handle<P>& mine, auto&) -> outcome {
+    expect_result(where);
+    *where = take(mine);
+    return {};
+  };
+  return with_communicator<P>(name, given, own, passed_on(function, given, where));
 }
 result ncclCommCount(communicator* given, int* count) {
   return ask(
       "ncclCommCount", given, count, [](auto const& mine) { return mine.rank_count; },
-      [&](auto const& there, auto* theirs) { return call_there(there.CommCount, theirs, count); });
+      &other_library::CommCount);
 }
 result ncclCommCuDevice(communicator* given, int* device) {
   return ask(
       "ncclCommCuDevice", given, device, [](auto const& mine) { return mine.device; },
-      [&](auto const& there, auto* theirs) {
-        return call_there(there.CommCuDevice, theirs, device);
-      });
+      &other_library::CommCuDevice);
 }
 result ncclCommUserRank(communicator* given, int* rank) {
   return ask(
       "ncclCommUserRank", given, rank, [](auto const& mine) { return mine.rank; },
-      [&](auto const& there, auto* theirs) {
-        return call_there(there.CommUserRank, theirs, rank);
-      });
+      &other_library::CommUserRank);
 }
 
 /// A number that is equal on all ranks of a communicator, and differs from that of others.
@@ -187,45 +141,74 @@ result ncclCommQueryProperties(communicator* given, communicator_properties* to)
     return {};
   };
   return with_communicator<P>("ncclCommQueryProperties", given, own,
-                              [&](auto const& there, auto* theirs) {
-                                return call_there(there.CommQueryProperties, theirs, to);
-                              });
+                              passed_on(&other_library::CommQueryProperties, given, to));
 }
 
-result ncclRedOpCreatePreMulSum(operation* where, void* factor, data_type type, residence place,
-                                communicator* given) {
+// --- teams ---
+
+/// Returns `own(handle)` for a communicator of this library, or `there(library, communicator)` if
+/// that library has `function`; else `nothing`.
+template <class T, class Own, class... Parameters, class... Arguments>
+T ask_team(char const* name, T nothing, communicator* given, Own const& own,
+           T (*other_library::*function)(communicator*, Parameters...), Arguments... arguments) {
   using P = chosen_platform;
-  auto const own = [&](handle<P>& mine, auto&) -> outcome {
-    expect_result(where);
-    expect_type(type);
-    if (factor == nullptr) refuse_argument("the factor is null");
-    given_factor made{.type = type};
-    if (place == residence::host_immediate) {
-      std::memcpy(made.value.data(), factor, bytes_of(type));
-    } else if (place == residence::device) {
-      made.at = factor;
-    } else {
-      refuse_argument("residence " + std::to_string(static_cast<int>(place)) + ", expected 0 or 1");
-    }
-    *where = mine.add_operation(made);
-    return {};
-  };
-  return with_communicator<P>(
-      "ncclRedOpCreatePreMulSum", given, own, [&](auto const& there, auto* theirs) {
-        return call_there(there.RedOpCreatePreMulSum, where, factor, type, place, theirs);
-      });
-}
-result ncclRedOpDestroy(operation what, communicator* given) {
-  using P = chosen_platform;
-  return with_communicator<P>(
-      "ncclRedOpDestroy", given,
+  T found = nothing;
+  (void)with_communicator<P>(
+      name, given,
       [&](handle<P>& mine, auto&) -> outcome {
-        mine.factor_of(what).reset();
+        found = own(mine);
         return {};
       },
-      [&](auto const& there, auto* theirs) {
-        return call_there(there.RedOpDestroy, what, theirs);
+      [&](other_library const& there, auto* theirs) -> outcome {
+        expect_there(there.*function);
+        found = (there.*function)(theirs, arguments...);
+        return {};
       });
+  return found;
+}
+
+rank_team ncclTeamWorld(communicator* given) {
+  return ask_team(
+      "ncclTeamWorld", rank_team{}, given,
+      [](auto const& mine) { return rank_team{mine.rank_count, mine.rank, 1}; },
+      &other_library::TeamWorld);
+}
+/// Without windows a rank reaches only itself by load and store.
+rank_team ncclTeamLsa(communicator* given) {
+  return ask_team(
+      "ncclTeamLsa", rank_team{}, given, [](auto const&) { return rank_team{1, 0, 1}; },
+      &other_library::TeamLsa);
+}
+/// The ranks with the same place in their teams of `ncclTeamLsa`: all.
+rank_team ncclTeamRail(communicator* given) {
+  return ask_team(
+      "ncclTeamRail", rank_team{}, given,
+      [](auto const& mine) { return rank_team{mine.rank_count, mine.rank, 1}; },
+      &other_library::TeamRail);
+}
+/// There is no such fabric, so the team has no ranks.
+rank_team ncclTeamCft(communicator* given, int mode) {
+  return ask_team(
+      "ncclTeamCft", rank_team{}, given, [](auto const&) { return rank_team{}; },
+      &other_library::TeamCft, mode);
+}
+rank_team ncclTeamCftMultimem(communicator* given) {
+  return ask_team(
+      "ncclTeamCftMultimem", rank_team{}, given, [](auto const&) { return rank_team{}; },
+      &other_library::TeamCftMultimem);
+}
+/// Returns the number in the communicator of a rank of a team; -1: the communicator is invalid.
+int ncclTeamRankToWorld(communicator* given, rank_team team, int rank) {
+  return ask_team(
+      "ncclTeamRankToWorld", -1, given,
+      [&](auto const& mine) { return mine.rank + (rank - team.rank) * team.stride; },
+      &other_library::TeamRankToWorld, team, rank);
+}
+/// The same for the number in the caller's team of `ncclTeamLsa`.
+int ncclTeamRankToLsa(communicator* given, rank_team team, int rank) {
+  return ask_team(
+      "ncclTeamRankToLsa", -1, given, [&](auto const&) { return (rank - team.rank) * team.stride; },
+      &other_library::TeamRankToLsa, team, rank);
 }
 
 }  // namespace blink_nccl

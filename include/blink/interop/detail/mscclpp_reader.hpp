@@ -4,6 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/detail/input_text.hpp>
+#include <blink/interop/mscclpp_kind.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 #include <blink/interop/step_program.hpp>
 #include <blink/topology/readers/detail/json_checks.hpp>
@@ -20,12 +21,29 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Values that all versions of MSCCL++'s execution plans share.
-class mscclpp_json_values : protected json_checks {
+/// The names that a form of execution plans has for what all forms say.
+struct mscclpp_keys {
+  // of a rank
+  char const* input_chunks;
+  char const* output_chunks;
+  char const* scratch_chunks;
+  // of a rank's channels
+  char const* channel_type;
+  char const* peers;
+  char const* groups;
+  char const* group_buffer;
+  // of operations
+  char const* barrier_blocks;
+  std::string_view mscclpp_traits::* name;
+};
+
+/// The base of the readers of execution plans: values and objects that all forms share.
+class mscclpp_reader : protected json_checks {
  protected:
   using type = mscclpp_channel_type;
 
-  explicit mscclpp_json_values(std::string const& file) : json_checks(file) {}
+  mscclpp_reader(std::string const& file, mscclpp_keys const& keys)
+      : json_checks(file), keys_(keys) {}
 
   // Wider than the executor's limits, narrow enough to be harmless.
   static constexpr std::int64_t most_ranks = 65536;
@@ -33,6 +51,12 @@ class mscclpp_json_values : protected json_checks {
   static constexpr std::int64_t most_chunks = std::int64_t{1} << 20;
   static constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
 
+  /// The value of a key that an object must have.
+  [[nodiscard]] json_value const& required(json_value const& object, std::string const& path,
+                                           std::string const& key) const {
+    require_kind(object, json_kind::object, path, "an object");
+    return json_checks::required(object, path, key);
+  }
   [[nodiscard]] int number(json_value const& object, std::string const& path,
                            std::string const& key, std::int64_t most) const {
     return static_cast<int>(integer(required(object, path, key), path + ": " + key, 0, most));
@@ -70,19 +94,18 @@ class mscclpp_json_values : protected json_checks {
   [[nodiscard]] step_buffer buffer(json_value const& object, std::string const& path,
                                    std::string const& key) const {
     auto const name = text(object, path, key);
-    if (name == "i") return step_buffer::input;
-    if (name == "o") return step_buffer::output;
-    if (name == "s") return step_buffer::scratch;
-    fail(*object.find(key), path + ": " + key, in_quotes(name), "i, o or s");
+    auto const found = buffer_of(name);
+    if (!found) fail(*object.find(key), path + ": " + key, in_quotes(name), "i, o or s");
+    return *found;
   }
   /// A path by its present or earlier name; nothing for "none".
   [[nodiscard]] std::optional<type> channel_type(json_value const& value,
                                                  std::string const& path) const {
     require_kind(value, json_kind::string, path, "memory, port, switch or none");
     auto const& name = value.text;
-    if (name == "memory" || name == "sm") return type::memory;
-    if (name == "port" || name == "proxy") return type::port;
-    if (name == "switch" || name == "nvls") return type::multimem;
+    if (name == to_text(type::memory) || name == "sm") return type::memory;
+    if (name == to_text(type::port) || name == "proxy") return type::port;
+    if (name == to_text(type::multimem) || name == "nvls") return type::multimem;
     if (name == "none") return std::nullopt;
     fail(value, path, in_quotes(name), "memory, port, switch or none");
   }
@@ -102,6 +125,14 @@ class mscclpp_json_values : protected json_checks {
            "one of the " + std::to_string(values.size()) + " " + what);
     }
     return values[static_cast<std::size_t>(at)];
+  }
+  /// An entry of a map of lists; an empty list if there is none.
+  template <class Lists>
+  [[nodiscard]] static typename Lists::mapped_type const& list_of(
+      Lists const& lists, typename Lists::key_type const& key) {
+    static typename Lists::mapped_type const none;
+    auto const found = lists.find(key);
+    return found == lists.end() ? none : found->second;
   }
 
   /// Checks that ids count from 0 in the order of the list.
@@ -139,14 +170,77 @@ class mscclpp_json_values : protected json_checks {
     return program;
   }
 
+  /// Reads the sizes of a rank's buffers.
+  [[nodiscard]] mscclpp_rank read_sizes(json_value const& gpu, std::string const& path,
+                                        std::size_t rank_number) const {
+    require_id(gpu, path, rank_number);
+    mscclpp_rank rank;
+    rank.input_chunks = number(gpu, path, keys_.input_chunks, most_chunks);
+    rank.output_chunks = number(gpu, path, keys_.output_chunks, most_chunks);
+    rank.scratch_chunks = number(gpu, path, keys_.scratch_chunks, most_chunks);
+    return rank;
+  }
+  /// Adds the channels of an entry in a rank's list of them. Returns the first, where more follow.
+  mscclpp_channel read_channels(json_value const& channel, std::string const& path,
+                                mscclpp_rank& rank) const {
+    auto const of = some_channel_type(required(channel, path, keys_.channel_type), path);
+    mscclpp_channel const first{of, static_cast<int>(rank.channel_count(of))};
+    if (of != type::multimem) {
+      auto const more = numbers(channel, path, keys_.peers, most_ranks);
+      auto& peers = rank.peers(of);
+      peers.insert(peers.end(), more.begin(), more.end());
+      return first;
+    }
+    bool const is_short = channel.find("buff") != nullptr;  // in all files before 0.8
+    auto const where = buffer(channel, path, is_short ? "buff" : keys_.group_buffer);
+    for (auto const& group : list(channel, path, keys_.groups)) {
+      rank.groups.push_back({where, numbers(group, path, "ranks", most_ranks),
+                             number(group, path, "size", most_chunks)});
+    }
+    return first;
+  }
+  /// Adds a rank's blocks.
+  ///
+  /// read: called with each block and its path, returns it
+  template <class Read>
+  void read_blocks(json_value const& gpu, std::string const& path, mscclpp_rank& rank,
+                   Read const& read) const {
+    for (auto const& block : list(gpu, path, "threadblocks")) {
+      auto const here = path + ", block " + std::to_string(rank.blocks.size());
+      require_id(block, here, rank.blocks.size());
+      rank.blocks.push_back(read(block, here));
+    }
+  }
+  /// Reads the kind of an operation, and the barrier of one.
+  ///
+  /// other: more names for an error to list
+  [[nodiscard]] mscclpp_operation read_kind(json_value const& op, std::string const& path,
+                                            std::string const& other = "") const {
+    auto const name = text(op, path, "name");
+    std::string all;
+    for (auto const& row : mscclpp_kinds) {
+      auto const known = row.*keys_.name;
+      if (known.empty()) continue;
+      if (name != known) {
+        all += (all.empty() ? "" : ", ") + std::string(known);
+        continue;
+      }
+      mscclpp_operation result{row.kind};
+      if (row.kind == mscclpp_kind::barrier) {
+        result.barrier = number(op, path, "barrier_id", most_blocks);
+        result.barrier_blocks = number(op, path, keys_.barrier_blocks, most_blocks);
+      }
+      return result;
+    }
+    fail(*op.find("name"), path, in_quotes(name), "one of " + all + other);
+  }
+
  private:
   [[nodiscard]] static std::optional<collective> collective_of(std::string_view name) {
     for (auto const kind :
          {collective::all_reduce, collective::all_gather, collective::reduce_scatter,
           collective::all_to_all, collective::broadcast, collective::reduce}) {
-      std::string plain(to_text(kind));
-      std::erase(plain, '_');
-      if (name == plain) return kind;
+      if (name == mscclpp_name(kind)) return kind;
     }
     return std::nullopt;
   }
@@ -161,6 +255,8 @@ class mscclpp_json_values : protected json_checks {
     }
     return result;
   }
+
+  mscclpp_keys keys_;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail
