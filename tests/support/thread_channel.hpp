@@ -121,6 +121,7 @@ class thread_channel {
  public:
   static constexpr char const* name = "messages of threads";
   static constexpr char const* communicator_name = "thread_communicator";
+  static constexpr bool is_independent = true;
   [[nodiscard]] static blink::communicator_options default_options() { return {}; }
 
   class request {
@@ -265,6 +266,7 @@ class thread_channel {
 };
 static_assert(blink::message_channel<thread_channel>);
 static_assert(blink::loss_tolerant_channel<thread_channel>);
+static_assert(blink::independent_channel<thread_channel>);
 static_assert(!blink::library_channel<thread_channel>);
 
 }  // namespace blink_test

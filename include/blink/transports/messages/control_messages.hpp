@@ -11,6 +11,8 @@
 #include <blink/running/walk/stall.hpp>
 #include <blink/running/walk/tree_task.hpp>
 #include <blink/transports/host/host_wait.hpp>
+#include <blink/transports/messages/asked_failure.hpp>
+#include <blink/transports/messages/background_work.hpp>
 #include <blink/transports/messages/call_announcements.hpp>
 #include <blink/transports/messages/control_message.hpp>
 #include <blink/transports/messages/host_ranks.hpp>
@@ -47,9 +49,14 @@ class control_messages {
         announcements_(control, eager_limit, part, here),
         has_gone_(static_cast<std::size_t>(channel.rank_count())) {}
 
+  /// Lets other work go on while this rank waits.
+  void advance_while_waiting(detail::background_work* work) { background_ = work; }
+
   /// Receives notes from now on, until `close`.
   void listen() { channel_->receive_from_any(&heard_, sizeof(heard_), note_tag, listening_); }
 
+  /// Begins the use by this thread, until `end_use`.
+  void begin_use() { users_.enter(); }
   /// Announces the next call to `neighbours`.
   ///
   /// connections: the first tag of the schedule
@@ -79,6 +86,9 @@ class control_messages {
 
   /// Ends the present call.
   void exit_call() { present_.reset(); }
+  void end_use() {
+    users_.exit([&](std::string const& why) { fail(given_up(why)); });
+  }
 
   /// True if `peer` has entered the present call. Compares the two calls once for each call.
   [[nodiscard]] bool is_present(int peer) {
@@ -119,6 +129,8 @@ class control_messages {
   }
   /// Receives the notes of peers that have arrived, and notices peers that are lost.
   void look() {
+    if (background_ != nullptr) background_->advance();
+    if (auto const why = users_.take()) fail(given_up(*why));
     notice_losses();
     while (listening_.is_pending() && channel_->is_done(listening_)) {
       take_note();
@@ -140,6 +152,15 @@ class control_messages {
     failure_ = failure;
     failed_call_ = call;
     report_all(note(note::failure, call, failure));
+  }
+  /// The failure of a rank whose user gives up.
+  [[nodiscard]] collective_error given_up(std::string const& why) const {
+    return {who() + " gave up: " + why, rank(), rank(), -1, -1};
+  }
+  /// Fails with `given_up(why)`, from any thread. While another thread is in a call, that one
+  /// reports it.
+  void ask_to_fail(std::string const& why) {
+    users_.ask(why, [&](std::string const& asked) { fail(given_up(asked)); });
   }
   [[nodiscard]] collective_error failure() const {
     return failure_.value_or(collective_error("no failure", -1, -1, -1, -1));
@@ -342,9 +363,11 @@ class control_messages {
 
   Channel* channel_;
   Channel* announcing_;
+  detail::background_work* background_ = nullptr;
   detail::host_ranks* here_;
   call_announcements<Channel> announcements_;
-  std::vector<bool> has_gone_;  // by rank
+  detail::asked_failure users_;  // that any thread asks for
+  std::vector<bool> has_gone_;   // by rank
   std::vector<int> const* neighbours_ = nullptr;
   std::uint64_t call_ = 0;
   std::uint64_t entered_ = detail::coarse_nanoseconds();  // time of the last call

@@ -106,6 +106,10 @@ concept loss_tolerant_channel =
       { channel.abandon(peer) } -> std::same_as<void>;
     };
 
+/// A channel with duplicates that different threads may use at the same time, each of them one.
+template <class C>
+concept independent_channel = message_channel<C> && requires { requires C::is_independent; };
+
 /// A channel of a library that the program starts and ends, and that only some threads may call.
 ///
 /// Semantics beyond the syntax:

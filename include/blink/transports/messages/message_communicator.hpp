@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/call_records.hpp>
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
@@ -11,6 +12,7 @@
 #include <blink/running/call/detail/call_frame.hpp>
 #include <blink/running/call/detail/eager_inputs.hpp>
 #include <blink/running/call/eager_payload.hpp>
+#include <blink/running/call/messenger.hpp>
 #include <blink/running/connections/connection.hpp>
 #include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
@@ -132,7 +134,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       all.advance_others();
       std::this_thread::yield();
     }
-    if (is_over && state_->channel.is_intact() && state_->control.is_intact()) {
+    if (is_over && is_intact()) {
+      if constexpr (independent_channel<channel_type>) state_->messenger->close();
       schedules_.close();
       state_->messages.close();
     } else {
@@ -159,6 +162,23 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// See `forgetting_communicator`.
   prepared_schedule& prepare_for_call(schedule const& source) { return prepare(source, false); }
 
+  /// Sets the deadline of this rank's calls from now on. Ranks may have different ones.
+  ///
+  /// Throws: precondition_error if it is not positive.
+  void set_deadline(nanoseconds deadline) {
+    auto changed = options_;
+    changed.waits.deadline = deadline;
+    validate(changed);
+    options_ = changed;
+  }
+  /// See `messaging_communicator`. Sends and receives may wait for each other's rank: a message of
+  /// more than some kilobytes leaves while its receiver is in a receive.
+  [[nodiscard]] messenger& messages() const
+    requires independent_channel<channel_type>
+  {
+    return *state_->messenger;
+  }
+
   /// The schedule of barriers that name none: a binomial tree.
   [[nodiscard]] prepared_schedule& barrier_schedule() {
     if (barrier_schedule_ == nullptr)
@@ -182,9 +202,9 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   /// Throws: precondition_error if the library has ended, or takes calls from another thread only.
   [[nodiscard]] status enter(prepared_schedule& prepared, call_record const& record) {
     if constexpr (library_channel<channel_type>) state_->channel.expect_call();
-    auto& connections = schedules_.use(prepared);
-    transport_ = Transport(*state_, connections);
     auto& messages = state_->messages;
+    auto& connections = begin_use(prepared);
+    transport_ = Transport(*state_, connections);
     if (messages.is_aborted()) return status::aborted;
     auto const kind = record.kind();
     bool const can = !Transport::is_shaped && can_be_eager(record);
@@ -230,28 +250,27 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
   void suspend() {}  // a failure takes buffers back before it ends the call
   void resume() {}
-  void exit_call() { state_->messages.exit_call(); }
+  void exit_call() {
+    state_->messages.exit_call();
+    state_->messages.end_use();
+  }
   void fail(stall const& where) {
     state_->messages.fail(describe_stall(where, state_->messages, options_.waits.deadline));
   }
-  /// Ends the present or the next call on all ranks; does nothing after the library has ended.
+  /// Ends the present or the next call on all ranks; does nothing after the library has ended. Any
+  /// thread that may call the library may call it, also while another one waits in a call.
   void fail(std::string const& why) {
     if (!library_runs()) return;
-    state_->messages.fail(
-        {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
+    state_->messages.ask_to_fail(why);
+    if constexpr (independent_channel<channel_type>) {
+      state_->messenger->fail(state_->messages.given_up(why));
+    }
   }
   void exit_failed_call() {
     state_->messages.exit_call();
-    auto* const connections = schedules_.present();
-    if (is_eager_ || connections == nullptr) return;
-    // Ranks that live answer sooner. The other ranks of this call wait for this one in `shrink`.
-    auto const end =
-        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline) / 4;
-    while (state_->channel.is_intact() && !connections->take_buffers_back() &&
-           std::chrono::steady_clock::now() < end) {
-      std::this_thread::yield();
-    }
-    if constexpr (loss_tolerant_channel<channel_type>) connections->abandon_borrowers();
+    take_buffers_back();
+    if constexpr (independent_channel<channel_type>) state_->messenger->fail(failure());
+    state_->messages.end_use();
   }
   [[nodiscard]] collective_error failure() const { return state_->messages.failure(); }
 
@@ -305,11 +324,14 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     is_leaving_ = true;
     bool is_over = state_->messages.all_are_gone();
     is_over = schedules_.are_quiet() && is_over;
+    if constexpr (independent_channel<channel_type>) {
+      is_over = state_->messenger->try_end() && is_over;
+    }
     // Messages that match no receive are dropped. Otherwise their senders could not end, and the
     // library might deliver them to a later communicator with the same number.
     state_->channel.drop_unmatched(note_tag);
     state_->control.drop_unmatched(detail::no_tag);
-    return is_over || !state_->channel.is_intact() || !state_->control.is_intact();
+    return is_over || !is_intact();
   }
 
   /// Runs `function(*this)`. If it throws, the other ranks learn of it in their next call.
@@ -361,6 +383,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
 
   void begin() {
+    detail::record_calls_of_process();
     given_options_ = options_;
     auto& channel = state_->channel;
     hosts_ = agree_on_options(channel, note_tag, options_, state_->eager_limit_of_two,
@@ -376,6 +399,10 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     options_ = spinning_no_longer_than_fits(options_, static_cast<int>(here));
     times_ = std::make_unique<arrival_times<Transport>>(channel, options_.waits.deadline);
     state_->messages.listen();
+    if constexpr (independent_channel<channel_type>) {
+      state_->messenger.emplace(channel.duplicate(), options_.waits);
+      state_->messages.advance_while_waiting(&*state_->messenger);
+    }
     ends_->enter();
   }
   void share_memory(detail::hosts_of_ranks const& all) {
@@ -392,6 +419,34 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     if (!state_->is_one_host) return;
     schedules_.share_all();
     if (options_.costs == of_channel.costs) options_.costs = of_memory.costs;
+  }
+  message_connections<channel_type>& begin_use(prepared_schedule& prepared) {
+    state_->messages.begin_use();
+    try {
+      return schedules_.use(prepared);
+    } catch (...) {
+      state_->messages.end_use();
+      throw;
+    }
+  }
+  void take_buffers_back() {
+    auto* const connections = schedules_.present();
+    if (is_eager_ || connections == nullptr) return;
+    // Ranks that live answer sooner. The other ranks of this call wait for this one in `shrink`.
+    auto const end =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline) / 4;
+    while (state_->channel.is_intact() && !connections->take_buffers_back() &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    if constexpr (loss_tolerant_channel<channel_type>) connections->abandon_borrowers();
+  }
+  [[nodiscard]] bool is_intact() const {
+    bool result = state_->channel.is_intact() && state_->control.is_intact();
+    if constexpr (independent_channel<channel_type>) {
+      result = result && state_->messenger->is_intact();
+    }
+    return result;
   }
   // True if data of the present call may cross in messages.
   [[nodiscard]] bool sends_messages() const { return !is_eager_ && !all_share_memory(); }

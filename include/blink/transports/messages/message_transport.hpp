@@ -10,6 +10,7 @@
 #include <blink/running/connections/slot_rotation.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/zero_copy.hpp>
+#include <blink/transports/messages/channel_messenger.hpp>
 #include <blink/transports/messages/control_messages.hpp>
 #include <blink/transports/messages/host_ranks.hpp>
 #include <blink/transports/messages/message_channel.hpp>
@@ -21,12 +22,19 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
+
+/// The messenger of a communicator, if the channel allows one.
+template <message_channel Channel>
+struct messenger_over {};
+template <independent_channel Channel>
+struct messenger_over<Channel> : std::optional<channel_messenger<Channel>> {};
 
 /// The state that a communicator shares with its connections.
 template <message_channel Channel>
@@ -62,6 +70,7 @@ struct message_state {
   std::array<std::size_t, 2> eager_limits;  // in bytes, by the steps of the trees: one, two
   host_ranks here;
   control_messages<Channel> messages;
+  [[no_unique_address]] messenger_over<Channel> messenger;
   bool is_one_host = false;  // of all ranks
   std::atomic<void const*> active_queue = nullptr;
 };

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -32,6 +33,7 @@ class ucx_channel {
  public:
   static constexpr char const* name = "UCX";
   static constexpr char const* communicator_name = "ucx_communicator";
+  static constexpr bool is_independent = true;  ///< see `independent_channel`
   [[nodiscard]] static communicator_options default_options() { return message_options(); }
 
   /// An operation of UCX.
@@ -86,6 +88,7 @@ class ucx_channel {
 
   void send(void const* data, std::size_t bytes, int peer, int tag, request& operation) {
     operation = {nullptr, true, false, false};
+    std::lock_guard const held(network_->using_it());
     auto const endpoint = is_intact() ? network_->endpoint_to(process_of(peer)) : nullptr;
     if (endpoint == nullptr) return;  // a send to a lost peer is done
     ucp_request_param_t how{};
@@ -101,32 +104,19 @@ class ucx_channel {
   [[nodiscard]] bool is_done(request& operation) {
     if (!operation.is_pending()) return true;
     if (!is_intact()) return false;
-    auto const status_now = [&] {
-      return operation.handle == nullptr ? UCS_OK : ucp_request_check_status(operation.handle);
-    };
-    auto status = status_now();
-    if (status == UCS_INPROGRESS) {
-      network_->progress();
-      status = status_now();
-    }
-    if (status == UCS_INPROGRESS) return false;
-    // Without its message a receive is pending until it is cancelled. The sender is lost.
-    if (operation.receives && status != UCS_OK && !operation.is_cancelled) {
-      if (status == UCS_ERR_MESSAGE_TRUNCATED) problem_ = "ucp_tag_recv_nbx: " + text_of(status);
-      return false;
-    }
-    if (operation.handle != nullptr) ucp_request_free(operation.handle);
-    operation = {};
-    return true;
+    std::lock_guard const held(network_->using_it());
+    return is_done_now(operation);
   }
   void cancel(request& operation) {
     if (operation.handle == nullptr || !operation.receives) return;
     operation.is_cancelled = true;
+    std::lock_guard const held(network_->using_it());
     if (ucp_request_check_status(operation.handle) == UCS_INPROGRESS) {
       ucp_request_cancel(network_->worker(), operation.handle);
     }
   }
   void drop_unmatched(int kept) {
+    std::lock_guard const held(network_->using_it());
     std::vector<std::byte> waste;
     for (network_->progress(); is_intact();) {
       ucp_tag_recv_info_t info{};
@@ -142,7 +132,7 @@ class ucx_channel {
       keep(ucp_tag_msg_recv_nbx(network_->worker(), waste.data(), waste.size(), message, &how),
            one);
       int const from = static_cast<int>(info.sender_tag >> 16 & 0xffff);
-      while (is_intact() && !is_done(one)) {
+      while (is_intact() && !is_done_now(one)) {
         if (is_lost(from)) one.is_cancelled = true;
       }
     }
@@ -150,7 +140,10 @@ class ucx_channel {
 
   /// See `loss_tolerant_channel`.
   [[nodiscard]] bool is_lost(int peer) const { return network_->is_lost(process_of(peer)); }
-  void abandon(int peer) { network_->lose(process_of(peer)); }
+  void abandon(int peer) {
+    std::lock_guard const held(network_->using_it());
+    network_->lose(process_of(peer));
+  }
 
  private:
   static constexpr int number_tag = 0xffff;  // of the numbers of new channels
@@ -174,10 +167,35 @@ class ucx_channel {
                request& operation) {
     operation = {nullptr, true, true, false};
     if (!is_intact()) return;
+    std::lock_guard const held(network_->using_it());
     ucp_request_param_t how{};
     keep(ucp_tag_recv_nbx(network_->worker(), data, bytes, tag, mask, &how), operation);
   }
-  // Null: the operation has ended.
+  [[nodiscard]] std::uint32_t next_number() {
+    std::lock_guard const held(network_->using_it());
+    return network_->next_channel();
+  }
+  // Pre: this thread holds the network.
+  [[nodiscard]] bool is_done_now(request& operation) {
+    auto const status_now = [&] {
+      return operation.handle == nullptr ? UCS_OK : ucp_request_check_status(operation.handle);
+    };
+    auto status = status_now();
+    if (status == UCS_INPROGRESS) {
+      network_->progress();
+      status = status_now();
+    }
+    if (status == UCS_INPROGRESS) return false;
+    // Without its message a receive is pending until it is cancelled. The sender is lost.
+    if (operation.receives && status != UCS_OK && !operation.is_cancelled) {
+      if (status == UCS_ERR_MESSAGE_TRUNCATED) problem_ = "ucp_tag_recv_nbx: " + text_of(status);
+      return false;
+    }
+    if (operation.handle != nullptr) ucp_request_free(operation.handle);
+    operation = {};
+    return true;
+  }
+  // Pre: this thread holds the network. Null: the operation has ended.
   void keep(ucs_status_ptr_t started, request& operation) {
     if (UCS_PTR_IS_PTR(started)) {
       operation.handle = started;
@@ -196,7 +214,7 @@ class ucx_channel {
     auto all = std::make_unique<agreement>();
     all->operations.resize(members.size());
     if (members.front() == rank_) {
-      all->number = network_->next_channel();
+      all->number = next_number();
       for (std::size_t k = 1; k < members.size(); ++k) {
         send(&all->number, sizeof all->number, members[k], number_tag, all->operations[k]);
       }

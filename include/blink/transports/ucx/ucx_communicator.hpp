@@ -17,7 +17,8 @@ using ucx_transport = message_transport<ucx_channel>;
 /// `file_bootstrap all("/shared/job-17", rank, ranks); ucx_communicator comm(all);`
 ///
 /// A rank that dies, or whose connection ends, is named by the others, which `shrink()` and go on.
-/// One thread at a time uses the communicators of a process.
+/// One thread at a time uses a communicator, except for `messages()` and `fail`, which any thread
+/// may call. Different threads may use different communicators.
 using ucx_communicator = basic_message_communicator<ucx_transport>;
 
 }}  // namespace blink::BLINK_ABI

@@ -8,18 +8,21 @@
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The connections of one process to the others of its job: a UCX worker, and an endpoint for each
-/// process that it has sent to. All channels of the process share them. One thread at a time.
+/// process that it has sent to. All channels of the process share them. One thread at a time: the
+/// one that holds `using_it()`. `is_lost` may be asked without.
 class ucx_network {
  public:
   /// Collective over the processes of the bootstrap.
@@ -58,6 +61,8 @@ class ucx_network {
   ucx_network(ucx_network const&) = delete;
   ucx_network& operator=(ucx_network const&) = delete;
   ~ucx_network() { close_endpoints(); }
+
+  [[nodiscard]] std::mutex& using_it() { return mutex_; }
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int process_count() const { return static_cast<int>(peers_.size()); }
@@ -113,7 +118,7 @@ class ucx_network {
   struct peer_state {
     std::vector<std::byte> address;
     ucp_ep_h endpoint = nullptr;
-    bool is_lost = false;
+    std::atomic<bool> is_lost = false;
   };
 
   [[nodiscard]] peer_state& at(int process) { return peers_[static_cast<std::size_t>(process)]; }
@@ -183,6 +188,7 @@ class ucx_network {
     for (auto* const one : closing) static_cast<void>(finish(one, std::chrono::seconds(1)));
   }
 
+  std::mutex mutex_;
   int process_;
   std::unique_ptr<ucp_context, decltype(&ucp_cleanup)> context_{nullptr, ucp_cleanup};
   std::unique_ptr<ucp_worker, decltype(&ucp_worker_destroy)> worker_{nullptr, ucp_worker_destroy};

@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/duration.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/communicator_options.hpp>
+#include <blink/running/call/detail/message_faults.hpp>
+#include <blink/running/call/messenger.hpp>
+#include <blink/transports/host/host_wait.hpp>
+#include <blink/transports/messages/background_work.hpp>
+#include <blink/transports/messages/message_channel.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// The messenger of a rank whose peers are reached by a channel.
+///
+/// A message begins with a frame: source, tag, bytes, and the data if they are few. Larger data
+/// follow in pieces under a tag of the channel that the message has for itself. Each piece leaves
+/// from memory of this object and arrives in such memory. So buffers of operations that were given
+/// up are the caller's at once, whatever the library still does.
+///
+/// A send of pieces ends when the last one has left. The receiver asks for them once a receive
+/// matches, or while it waits for another message. Both move while a thread of the rank tests or
+/// waits here, and while it waits in a collective.
+template <independent_channel Channel>
+class channel_messenger final : public messenger, public detail::background_work {
+ public:
+  /// channel: of this object alone
+  /// Collective over its ranks, as `eager_bytes` is.
+  channel_messenger(Channel channel, wait_options const& limits)
+      : channel_(std::move(channel)),
+        limits_(limits),
+        faults_(channel_.rank()),
+        heard_(std::max(std::min(channel_.eager_bytes(), largest_frame), sizeof(frame))),
+        room_(heard_.size() - sizeof(frame)),
+        next_number_(static_cast<std::size_t>(channel_.rank_count())),
+        has_left_(next_number_.size()) {
+    listen();
+  }
+
+  [[nodiscard]] operation* start_send(int peer, int tag, void const* data,
+                                      std::size_t bytes) override {
+    std::lock_guard const held(mutex_);
+    detail::message_name const name{true, peer, tag};
+    expect_intact(name);
+    auto const* const first = static_cast<std::byte const*>(data);
+    if (peer == rank()) {
+      deliver({rank(), tag, bytes}, first);
+      return nullptr;
+    }
+    move();
+    if (is_unreachable(peer)) faults_.fail_lost(name, peer, name_of_rank(peer), has_left(peer));
+    if (bytes <= room_ && leaving_.size() < most_leaving) {
+      send_frame(peer, {frame::content::whole, rank(), tag, 0, bytes}, first, bytes);
+      move();
+      return nullptr;
+    }
+    if (sends_.size() >= static_cast<std::size_t>(channel_.largest_tag())) {
+      throw resource_error("start_send: " + std::to_string(sends_.size()) +
+                           " large messages have not been received, expected fewer");
+    }
+    auto const number = next_number_[static_cast<std::size_t>(peer)]++;
+    send_frame(peer, {frame::content::begin, rank(), tag, number, bytes});
+    auto& one = add_operation(others_);
+    one.is_send = true;
+    one.peer = peer;
+    one.tag = tag;
+    one.data = const_cast<std::byte*>(first);  // it is only read
+    one.bytes = bytes;
+    one.sending = &sends_.emplace_back(outgoing{peer, number, first, bytes, &one});
+    move();
+    return &one;
+  }
+  [[nodiscard]] operation& start_receive(int source, int tag, void* data,
+                                         std::size_t bytes) override {
+    std::lock_guard const held(mutex_);
+    expect_intact({false, source, tag});
+    auto& one = add_operation(waiting_);
+    one.peer = source;
+    one.tag = tag;
+    one.data = static_cast<std::byte*>(data);
+    one.bytes = bytes;
+    for (auto& message : arrivals_) {
+      if (!message.is_unmatched() || !fits(one, message.what)) continue;
+      match(one, message);
+      break;
+    }
+    move();
+    return one;
+  }
+  [[nodiscard]] bool test(operation& one) override {
+    std::lock_guard const held(mutex_);
+    return has_ended(one);
+  }
+  void wait(operation& one, nanoseconds longest) override {
+    auto const deadline = static_cast<std::uint64_t>(
+        longest.count() > 0 ? longest.count() : limits_.deadline.count());
+    std::uint64_t since = 0;
+    std::size_t moved = 0;
+    for (int turn = 1;; ++turn) {
+      {
+        std::lock_guard const held(mutex_);
+        if (turn > limits_.spins) take_in();
+        if (has_ended(one)) return;
+        if (std::exchange(moved, one.moved) != one.moved) turn = 1;
+        if (turn > limits_.spins + 1 && host_wait::now() - since > deadline) {
+          fail_timed_out(static_cast<listed&>(one), host_wait::now() - since);
+        }
+      }
+      if (turn <= limits_.spins) continue;  // a step of the library takes longer than a pause
+      auto const now = host_wait::now();
+      if (turn == limits_.spins + 1) since = now;
+      std::chrono::nanoseconds const waited(now - since);
+      if (turn - limits_.spins <= limits_.yields || waited < shortest_yielding) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(waited / 8, limits_.sleep));
+      }
+    }
+  }
+  void release(operation& one) noexcept override {
+    std::lock_guard const held(mutex_);
+    auto& mine = static_cast<listed&>(one);
+    if (mine.sending != nullptr) give_up(*mine.sending);
+    if (mine.arriving != nullptr) drop(*mine.arriving);
+    auto& list = mine.is_waiting_receive() ? waiting_ : others_;
+    unused_.splice(unused_.end(), list, mine.self);
+  }
+
+  /// Moves messages, if there are any and no other thread does.
+  void advance() noexcept override {
+    if (!has_work_.load(std::memory_order_relaxed)) return;
+    std::unique_lock const held(mutex_, std::try_to_lock);
+    if (!held.owns_lock()) return;
+    try {
+      move();
+    } catch (std::bad_alloc const&) {  // the thread that waits for the message meets it again
+    }
+  }
+  /// Ends all operations, here and at the peers, because the communicator has failed.
+  void fail(collective_error const& cause) {
+    std::lock_guard const held(mutex_);
+    if (failure_) return;
+    failure_ = cause;
+    std::string_view const text = cause.what();
+    auto const bytes = std::min(text.size(), room_);
+    for (int peer = 0; peer < channel_.rank_count(); ++peer) {
+      if (peer == rank() || is_unreachable(peer)) continue;
+      send_frame(peer, {frame::content::failed, cause.rank, cause.peer, 0, bytes},
+                 reinterpret_cast<std::byte const*>(text.data()), bytes);
+    }
+  }
+  /// Announces that this rank sends nothing more, and drops what it has not received. Returns true
+  /// once all peers have done so. Call it repeatedly.
+  [[nodiscard]] bool try_end() {
+    std::lock_guard const held(mutex_);
+    for (int peer = 0; !is_leaving_ && peer < channel_.rank_count(); ++peer) {
+      if (peer == rank() || is_lost(peer)) continue;
+      send_frame(peer, {frame::content::goodbye, rank(), 0, 0, 0});
+    }
+    is_leaving_ = true;
+    for (auto& message : arrivals_) drop(message);
+    move();
+    bool all_have_left = true;
+    for (int peer = 0; peer < channel_.rank_count(); ++peer) {
+      all_have_left = all_have_left && (peer == rank() || is_unreachable(peer));
+    }
+    return !channel_.is_intact() ||
+           (all_have_left && leaving_.empty() && sends_.empty() && arrivals_.empty());
+  }
+  /// Pre: try_end() has returned true.
+  void close() { detail::take_back(channel_, listening_); }
+  /// False after an error of the library. Then its memory stays in use.
+  [[nodiscard]] bool is_intact() const { return channel_.is_intact(); }
+
+ private:
+  using request = typename Channel::request;
+
+  /// The beginning of a message of the channel.
+  struct frame {
+    enum class content : std::uint32_t { whole, begin, withdrawn, failed, goodbye };
+    content what = content::goodbye;
+    std::int32_t source = -1;  // of a failure, its rank
+    std::int32_t tag = -1;     // of a failure, its peer
+    std::uint32_t number = 0;  // of messages in pieces from the source to this rank
+    std::uint64_t bytes = 0;   // of the message, or those that were sent before it was given up
+  };
+  static constexpr int frame_tag = 0, first_piece_tag = 1;
+  static constexpr std::size_t largest_frame = 8192;
+  static constexpr std::size_t most_leaving = 1024;  // frames; then sends wait
+  static constexpr std::size_t piece_bytes = std::size_t{1} << 18;
+  static constexpr std::size_t pieces_at_once = 4;  // of a message
+  static constexpr std::chrono::milliseconds shortest_yielding{1};
+
+  /// A message of the channel and its memory.
+  struct packet {
+    std::vector<std::byte> memory;
+    request operation{};
+    std::size_t first = 0, bytes = 0;  // of a piece, within its message
+    bool is_cancelled = false;
+  };
+  using packets = std::vector<std::unique_ptr<packet>>;
+
+  struct listed;
+  struct outgoing {
+    int peer;
+    std::uint32_t number;
+    std::byte const* data;
+    std::size_t bytes;
+    listed* of;             // null: it was given up
+    std::size_t begun = 0;  // bytes that have become pieces
+    packets pieces{};       // on their way
+  };
+  struct incoming {
+    received_message what{};
+    std::uint32_t number = 0;
+    std::size_t coming = 0;              // bytes; fewer than the message's if it was given up
+    std::size_t asked = 0, arrived = 0;  // bytes
+    listed* of = nullptr;
+    bool is_kept = false, is_dropped = false, is_cut_off = false;
+    std::vector<std::byte> kept{};
+    packets pieces{};
+
+    [[nodiscard]] bool is_unmatched() const { return of == nullptr && !is_dropped; }
+  };
+  struct listed : operation {
+    typename std::list<listed>::iterator self;
+    outgoing* sending = nullptr;
+    incoming* arriving = nullptr;
+    [[nodiscard]] bool is_waiting_receive() const {
+      return !this->is_send && this->at == operation::state::waiting;
+    }
+  };
+  using state = operation::state;
+
+  [[nodiscard]] int rank() const { return channel_.rank(); }
+  [[nodiscard]] bool is_lost(int peer) const {
+    if constexpr (loss_tolerant_channel<Channel>) {
+      return peer != rank() && channel_.is_lost(peer);
+    } else {
+      return false;
+    }
+  }
+  [[nodiscard]] bool has_left(int peer) const { return has_left_[static_cast<std::size_t>(peer)]; }
+  [[nodiscard]] bool is_unreachable(int peer) const { return has_left(peer) || is_lost(peer); }
+  [[nodiscard]] int piece_tag(std::uint32_t number) const {
+    auto const tags = static_cast<std::uint32_t>(channel_.largest_tag());
+    return first_piece_tag + static_cast<int>(number % tags);
+  }
+  [[nodiscard]] static bool fits(operation const& one, received_message const& message) {
+    return (one.peer == any_source || one.peer == message.source) &&
+           (one.tag == any_tag || one.tag == message.tag);
+  }
+  [[nodiscard]] listed& add_operation(std::list<listed>& to) {
+    if (unused_.empty()) unused_.emplace_back();
+    auto const one = unused_.begin();
+    to.splice(to.end(), unused_, one);
+    *one = {};
+    one->self = one;
+    return *one;
+  }
+
+  // --- packets ---
+
+  [[nodiscard]] std::unique_ptr<packet> take_packet(packets& unused, std::size_t bytes) {
+    std::unique_ptr<packet> result;
+    if (unused.empty()) {
+      result = std::make_unique<packet>();
+    } else {
+      result = std::move(unused.back());
+      unused.pop_back();
+    }
+    if (result->memory.size() < bytes) result->memory.resize(bytes);
+    result->is_cancelled = false;
+    return result;
+  }
+  void put_back(packets& unused, std::unique_ptr<packet> one) {
+    constexpr std::size_t most_unused = 16;
+    if (unused.size() < most_unused) unused.push_back(std::move(one));
+  }
+  void listen() { channel_.receive_from_any(heard_.data(), heard_.size(), frame_tag, listening_); }
+  void send_frame(int peer, frame const& head, std::byte const* data = nullptr,
+                  std::size_t bytes = 0) {
+    auto one = take_packet(unused_frames_, heard_.size());
+    std::memcpy(one->memory.data(), &head, sizeof head);
+    if (bytes > 0) std::memcpy(one->memory.data() + sizeof head, data, bytes);
+    leaving_.push_back(std::move(one));
+    auto& sent = *leaving_.back();
+    channel_.send(sent.memory.data(), sizeof head + bytes, peer, frame_tag, sent.operation);
+  }
+
+  // --- one step of everything ---
+
+  void move() {
+    while (channel_.is_intact() && listening_.is_pending() && channel_.is_done(listening_)) {
+      take_frame();
+      listen();
+    }
+    std::erase_if(leaving_, [&](auto& one) {
+      if (!channel_.is_done(one->operation)) return false;
+      put_back(unused_frames_, std::move(one));
+      return true;
+    });
+    std::erase_if(sends_, [&](outgoing& one) { return move_pieces(one); });
+    std::erase_if(arrivals_, [&](incoming& one) { return move_pieces(one); });
+    bool has_work = !sends_.empty() || !leaving_.empty();
+    for (auto const& one : arrivals_) has_work = has_work || !one.is_unmatched();
+    has_work_.store(has_work, std::memory_order_relaxed);
+  }
+  // Returns true if the message is over.
+  [[nodiscard]] bool move_pieces(outgoing& one) {
+    std::erase_if(one.pieces, [&](auto& piece) {
+      if (!channel_.is_done(piece->operation)) return false;
+      if (one.of != nullptr) one.of->moved += piece->bytes;
+      put_back(unused_pieces_, std::move(piece));
+      return true;
+    });
+    if (is_lost(one.peer)) return one.of == nullptr && one.pieces.empty();  // a test reports it
+    while (one.begun < one.bytes && one.pieces.size() < pieces_at_once) {
+      auto piece = take_packet(unused_pieces_, piece_bytes);
+      piece->bytes = std::min(piece_bytes, one.bytes - one.begun);
+      std::memcpy(piece->memory.data(), one.data + one.begun, piece->bytes);
+      one.begun += piece->bytes;
+      one.pieces.push_back(std::move(piece));
+      auto& sent = *one.pieces.back();
+      channel_.send(sent.memory.data(), sent.bytes, one.peer, piece_tag(one.number),
+                    sent.operation);
+    }
+    if (!one.pieces.empty() || one.begun < one.bytes) return false;
+    if (one.of != nullptr) {
+      one.of->at = state::done;
+      one.of->sending = nullptr;
+    }
+    return true;
+  }
+  [[nodiscard]] bool move_pieces(incoming& one) {
+    while (!one.pieces.empty() && channel_.is_done(one.pieces.front()->operation)) {
+      auto piece = std::move(one.pieces.front());
+      one.pieces.erase(one.pieces.begin());
+      if (!piece->is_cancelled) take_piece(one, *piece);
+      put_back(unused_pieces_, std::move(piece));
+    }
+    if (!one.is_cut_off && one.arrived < one.coming && is_lost(one.what.source)) {
+      one.is_cut_off = true;
+    }
+    for (auto& piece : one.pieces) {
+      if (piece->is_cancelled || (!one.is_cut_off && piece->first < one.coming)) continue;
+      piece->is_cancelled = true;
+      channel_.cancel(piece->operation);
+    }
+    bool const is_wanted = one.of != nullptr || one.is_kept || one.is_dropped;
+    while (is_wanted && !one.is_cut_off && one.asked < one.coming &&
+           one.pieces.size() < pieces_at_once) {
+      ask_for_piece(one);
+    }
+    if (!one.pieces.empty()) return false;
+    if (one.is_cut_off) return one.of == nullptr;  // else a test reports it
+    if (one.arrived < one.coming) return false;
+    if (one.of == nullptr) return one.is_dropped;
+    one.of->at = one.coming == one.what.bytes ? state::done : state::withdrawn;
+    one.of->arriving = nullptr;
+    return true;
+  }
+  void ask_for_piece(incoming& one) {
+    auto piece = take_packet(unused_pieces_, piece_bytes);
+    piece->first = one.asked;
+    piece->bytes = std::min(piece_bytes, one.what.bytes - one.asked);
+    one.asked += piece->bytes;
+    one.pieces.push_back(std::move(piece));
+    auto& asked = *one.pieces.back();
+    channel_.receive(asked.memory.data(), asked.bytes, one.what.source, piece_tag(one.number),
+                     asked.operation);
+  }
+  void take_piece(incoming& one, packet const& piece) {
+    one.arrived += piece.bytes;
+    auto* const to = one.of != nullptr ? one.of->data : one.is_kept ? one.kept.data() : nullptr;
+    if (to != nullptr) std::memcpy(to + piece.first, piece.memory.data(), piece.bytes);
+    if (one.of != nullptr) one.of->moved = one.arrived;
+  }
+
+  // --- what peers say ---
+
+  void take_frame() {
+    frame head;
+    std::memcpy(&head, heard_.data(), sizeof head);
+    auto const* const data = heard_.data() + sizeof head;
+    received_message const what{head.source, head.tag, head.bytes};
+    switch (head.what) {
+      case frame::content::whole:
+        return deliver(what, data);
+      case frame::content::begin: {
+        auto& message = arrivals_.emplace_back();
+        message.what = what;
+        message.number = head.number;
+        message.coming = head.bytes;
+        if (is_leaving_) return drop(message);
+        return match_first(message);
+      }
+      case frame::content::withdrawn:
+        return withdraw(head);
+      case frame::content::failed:
+        if (failure_) return;
+        failure_ = collective_error({reinterpret_cast<char const*>(data), head.bytes}, head.source,
+                                    head.tag, -1, -1);
+        return;
+      case frame::content::goodbye:
+        has_left_[static_cast<std::size_t>(head.source)] = true;
+        return;
+    }
+  }
+  // A message whose data are here.
+  void deliver(received_message const& what, std::byte const* data) {
+    if (is_leaving_) return;
+    incoming message;
+    message.what = what;
+    message.coming = message.asked = message.arrived = what.bytes;
+    for (auto& one : waiting_) {
+      if (!fits(one, what)) continue;
+      if (begin_match(one, message)) {
+        if (what.bytes > 0) std::memcpy(one.data, data, what.bytes);
+        one.moved = what.bytes;
+        one.at = state::done;
+      }
+      others_.splice(others_.end(), waiting_, one.self);
+      return;
+    }
+    message.is_kept = true;
+    message.kept.assign(data, data + what.bytes);
+    arrivals_.push_back(std::move(message));
+  }
+  void match_first(incoming& message) {
+    for (auto& one : waiting_) {
+      if (fits(one, message.what)) return match(one, message);
+    }
+  }
+  void withdraw(frame const& head) {
+    for (auto& message : arrivals_) {
+      if (message.what.source != head.source || message.number != head.number ||
+          message.coming == message.arrived) {
+        continue;
+      }
+      message.coming = head.bytes;
+      if (message.is_unmatched() && head.bytes == 0) drop(message);
+      return;
+    }
+  }
+  // Returns false if the message is too long.
+  [[nodiscard]] static bool begin_match(listed& one, incoming const& message) {
+    one.got = message.what;
+    bool const is_long = message.what.bytes > one.bytes;
+    one.at = is_long ? state::too_long : state::matched;
+    return !is_long;
+  }
+  void match(listed& one, incoming& message) {
+    if (begin_match(one, message)) {
+      if (message.arrived > 0) std::memcpy(one.data, message.kept.data(), message.arrived);
+      message.kept = {};
+      message.is_kept = false;
+      one.moved = message.arrived;
+      message.of = &one;
+      one.arriving = &message;
+    } else {
+      drop(message);
+    }
+    others_.splice(others_.end(), waiting_, one.self);
+  }
+  void drop(incoming& message) {
+    if (message.of != nullptr) message.of->arriving = nullptr;
+    message.of = nullptr;
+    message.is_dropped = true;
+    message.is_kept = false;
+    message.kept = {};
+  }
+  // Receives what no receive has asked for, so that its senders can go on.
+  void take_in() {
+    for (auto& message : arrivals_) {
+      if (!message.is_unmatched() || message.is_kept) continue;
+      message.kept.resize(message.what.bytes);
+      message.is_kept = true;
+    }
+  }
+  void give_up(outgoing& message) noexcept {
+    message.of->sending = nullptr;
+    message.of = nullptr;
+    if (std::exchange(message.bytes, message.begun) == message.begun) return;
+    try {
+      send_frame(message.peer,
+                 {frame::content::withdrawn, rank(), 0, message.number, message.begun});
+    } catch (std::bad_alloc const&) {  // the receiver's time will be over
+    }
+  }
+
+  // --- the ends of operations ---
+
+  // Throws what ends the operation otherwise.
+  [[nodiscard]] bool has_ended(operation& one) {
+    move();
+    if (one.has_ended()) {
+      if (one.at != state::done) faults_.fail_ended(one, name_of_rank(one.got.source));
+      return true;
+    }
+    expect_intact(detail::name_of(one));
+    int const lost = lost_peer(one);
+    if (lost < 0) return false;
+    move();  // it had sent all before
+    if (one.at == state::done) return true;
+    if (one.has_ended()) faults_.fail_ended(one, name_of_rank(one.got.source));
+    faults_.fail_lost(detail::name_of(one), lost, name_of_rank(lost), has_left(lost));
+  }
+  // The rank because of which an operation cannot end; -1: there is none.
+  [[nodiscard]] int lost_peer(operation const& one) const {
+    if (one.at == state::matched) return is_lost(one.got.source) ? one.got.source : -1;
+    if (one.peer >= 0) return one.peer != rank() && is_unreachable(one.peer) ? one.peer : -1;
+    // From any source: one that died, or any if all others have left.
+    int left = -1;
+    bool all_have_left = true;
+    for (int peer = 0; peer < channel_.rank_count(); ++peer) {
+      if (peer == rank()) continue;
+      if (!has_left(peer) && is_lost(peer)) return peer;
+      all_have_left = all_have_left && has_left(peer);
+      left = peer;
+    }
+    return all_have_left ? left : -1;
+  }
+  void expect_intact(detail::message_name const& name) {
+    if (!failure_ && !channel_.is_intact()) {
+      failure_ = collective_error(channel_.problem(), rank(), -1, -1, -1);
+    }
+    if (failure_) faults_.fail_with_communicator(name, *failure_);
+  }
+  [[nodiscard]] static std::string name_of_rank(int rank) { return "rank " + std::to_string(rank); }
+  [[noreturn]] BLINK_COLD void fail_timed_out(listed const& one, std::uint64_t waited) const {
+    std::size_t unasked = 0;
+    received_message first;
+    for (auto const& message : arrivals_) {
+      if (!message.is_unmatched()) continue;
+      if (unasked++ == 0) first = message.what;
+    }
+    int const peer = one.is_waiting_receive() || one.is_send ? one.peer : one.got.source;
+    faults_.fail_timed_out(one, peer, name_of_rank(peer), one.moved, waited,
+                           one.is_send ? "" : detail::message_faults::unasked(unasked, first));
+  }
+
+  std::mutex mutex_;
+  Channel channel_;
+  wait_options limits_;
+  detail::message_faults faults_;
+  std::vector<std::byte> heard_;  // the frame that is received next
+  std::size_t room_;              // bytes of data in a frame
+  request listening_{};
+  std::vector<std::uint32_t> next_number_;  // by peer, of the next message in pieces
+  std::vector<bool> has_left_;              // by peer
+  std::list<listed> waiting_, others_, unused_;
+  std::list<outgoing> sends_;
+  std::list<incoming> arrivals_;  // in their order
+  packets leaving_, unused_frames_, unused_pieces_;
+  std::optional<collective_error> failure_;
+  bool is_leaving_ = false;
+  std::atomic<bool> has_work_ = false;
+};
+
+}}  // namespace blink::BLINK_ABI
