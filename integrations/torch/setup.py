@@ -6,6 +6,7 @@
 
 import os
 import pathlib
+import subprocess
 
 import setuptools
 from torch.utils import cpp_extension
@@ -17,6 +18,27 @@ if not os.path.exists(os.path.join(headers, "blink", "collectives.hpp")):
         "blink_torch: no blink/collectives.hpp in %s, expected blink's headers (BLINK_INCLUDE)"
         % headers
     )
+
+
+
+def ucx():
+    """Returns the flags for UCX, which joins ranks of several hosts; nothing where it is not."""
+    flags = []
+    for kind in ("--cflags", "--libs"):
+        try:
+            found = subprocess.run(["pkg-config", kind, "ucx >= 1.13"], capture_output=True)
+        except FileNotFoundError:
+            return None
+        if found.returncode != 0:
+            return None
+        flags.append(found.stdout.decode().split())
+    return flags
+
+
+compile_ucx, link_ucx = ucx() or ([], [])
+if link_ucx:
+    compile_ucx.append("-DBLINK_TORCH_UCX")
+print("blink_torch: %s UCX, for ranks of several hosts" % ("with" if link_ucx else "without"))
 
 setuptools.setup(
     name="blink_torch",
@@ -30,7 +52,8 @@ setuptools.setup(
             "blink_torch._C",
             sorted(str(p.relative_to(here)) for p in (here / "src").glob("*.cpp")),
             include_dirs=[headers],
-            extra_compile_args=["-std=c++20", "-O3", "-DNDEBUG", "-g0"],
+            extra_compile_args=["-std=c++20", "-O3", "-DNDEBUG", "-g0"] + compile_ucx,
+            extra_link_args=link_ucx,
         )
     ],
     cmdclass={"build_ext": cpp_extension.BuildExtension},

@@ -58,7 +58,7 @@ backend::backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
   if (begins_empty) return;
   try {
     store_bootstrap all(store_, rank, size, deadline);
-    engine_ = make_process_engine(all, deadline);
+    engine_ = make_engine(all, deadline);
   } catch (std::exception const& failure) {
     throw_failure("blink: rank " + std::to_string(rank) + " of " + std::to_string(size) +
                   ", a new group: " + failure.what());
@@ -427,7 +427,7 @@ work backend::reconfigure(c10d::ReconfigureOptions const& options) {
   return start({rank_, c10d::OpType::UNKNOWN, title("reconfigure")}, true, lock,
                [this, handles = std::move(handles), deadline, number = options.uuid] {
                  try {
-                   auto by = meet(handles, handle_, number, deadline);
+                   auto by = meet(handles, handle_, number, store_, deadline);
                    std::lock_guard<std::mutex> const change(changing_);
                    engine_ = std::move(by);
                    size_ = static_cast<int>(handles.size());

@@ -71,12 +71,26 @@ class engine {
 class store_bootstrap;
 
 /// Makes the engine of processes of one host, which share memory. BLINK_ORDER in the environment is
-/// obeyed.
+/// obeyed, here and below.
 ///
 /// Throws: what `blink::process_communicator` throws.
 [[nodiscard]] std::unique_ptr<engine> make_process_engine(store_bootstrap& all,
                                                           std::chrono::milliseconds deadline);
 [[nodiscard]] std::unique_ptr<engine> make_process_engine(blink::file_bootstrap& all,
                                                           std::chrono::milliseconds deadline);
+
+/// Makes the engine of processes of any hosts, by UCX. BLINK_SHARED_MEMORY is obeyed, too.
+///
+/// Throws: what `blink::ucx_communicator` throws; resource_error if this library was built without
+///         UCX.
+[[nodiscard]] std::unique_ptr<engine> make_ucx_engine(store_bootstrap& all,
+                                                      std::chrono::milliseconds deadline);
+
+/// Makes the engine for the hosts of the processes: without UCX if they may all share memory.
+/// Collective.
+///
+/// Throws: as the two functions above.
+[[nodiscard]] std::unique_ptr<engine> make_engine(store_bootstrap& all,
+                                                  std::chrono::milliseconds deadline);
 
 }  // namespace blink_torch

@@ -12,6 +12,7 @@
 #include "engine.hpp"
 #include "reductions.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -22,6 +23,9 @@ template <blink::communicator Comm>
 class engine_over final : public engine {
  public:
   explicit engine_over(Comm comm) : me_(std::move(comm)) {}
+  /// The end of a communicator between hosts waits for its peers. A program that ends one group does
+  /// not wait for long.
+  ~engine_over() override { me_.set_deadline(std::chrono::seconds(2)); }
 
   void all_reduce(reduction how, void const* input, void* output, std::size_t count) override {
     blink::all_reduce(me_, input, output, count, operation_for(how));

@@ -19,13 +19,20 @@ namespace blink_torch {
 /// The bootstrap of a group of PyTorch: bytes by the group's key-value store.
 class store_bootstrap {
  public:
+  /// name:     of a meeting that no other has with this store
   /// deadline: of each `all_gather`
+  store_bootstrap(c10::intrusive_ptr<c10d::Store> store, std::string const& name, int rank,
+                  int size, std::chrono::milliseconds deadline)
+      : store_(std::move(store)),
+        rank_(rank),
+        size_(size),
+        deadline_(deadline),
+        prefix_("blink/" + name + "/") {}
+  /// The same for a group, which may be made again with the same store. Its ranks count how often.
   store_bootstrap(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                   std::chrono::milliseconds deadline)
-      : store_(std::move(store)), rank_(rank), size_(size), deadline_(deadline) {
-    // A group may be made again with the same store. Its ranks count how often.
-    prefix_ = "blink/" + std::to_string(store_->add("blink/made/" + std::to_string(rank), 1)) + "/";
-  }
+      : store_bootstrap(store, std::to_string(store->add("blink/made/" + std::to_string(rank), 1)),
+                        rank, size, deadline) {}
 
   [[nodiscard]] int process() const { return rank_; }
   [[nodiscard]] int process_count() const { return size_; }
