@@ -20,15 +20,18 @@ class asked_failure {
  public:
   /// Waits while another thread reports.
   void enter() {
-    for (std::thread::id none; !user_.compare_exchange_weak(none, std::this_thread::get_id());
-         none = {}) {
+    for (auto now = state_.load();
+         now == state::reporting || !state_.compare_exchange_weak(now, state::inside);
+         now = state_.load()) {
       std::this_thread::yield();
     }
+    user_.store(std::this_thread::get_id());
   }
   /// report: (std::string const& why) -> void, called if a failure was asked for
   template <class Report>
   void exit(Report const& report) {
     user_.store({});
+    state_.store(state::idle);
     report_if_free(report);
   }
   template <class Report>
@@ -49,16 +52,20 @@ class asked_failure {
   }
 
  private:
+  enum class state : unsigned char { idle, inside, reporting };
+
   template <class Report>
   void report_if_free(Report const& report) {
-    for (std::thread::id none;
-         is_asked_.load() && user_.compare_exchange_strong(none, std::this_thread::get_id());
-         user_.store({})) {
+    while (is_asked_.load()) {
+      auto now = state::idle;
+      if (!state_.compare_exchange_strong(now, state::reporting)) return;
       if (auto const why = take()) report(*why);
+      state_.store(state::idle);
     }
   }
 
-  std::atomic<std::thread::id> user_{};
+  std::atomic<state> state_ = state::idle;
+  std::atomic<std::thread::id> user_{};  // that is inside
   std::atomic<bool> is_asked_ = false;
   std::mutex mutex_;
   std::string why_;

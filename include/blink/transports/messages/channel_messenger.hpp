@@ -11,6 +11,7 @@
 #include <blink/transports/host/host_wait.hpp>
 #include <blink/transports/messages/background_work.hpp>
 #include <blink/transports/messages/message_channel.hpp>
+#include <blink/transports/messages/message_pieces.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -33,9 +34,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// The messenger of a rank whose peers are reached by a channel.
 ///
 /// A message begins with a frame: source, tag, bytes, and the data if they are few. Larger data
-/// follow in pieces under a tag of the channel that the message has for itself. Each piece leaves
-/// from memory of this object and arrives in such memory. So buffers of operations that were given
-/// up are the caller's at once, whatever the library still does.
+/// follow in pieces (`message_pieces.hpp`).
 ///
 /// A send of pieces ends when the last one has left. The receiver asks for them once a receive
 /// matches, or while it waits for another message. Both move while a thread of the rank tests or
@@ -52,7 +51,9 @@ class channel_messenger final : public messenger, public detail::background_work
         heard_(std::max(std::min(channel_.eager_bytes(), largest_frame), sizeof(frame))),
         room_(heard_.size() - sizeof(frame)),
         next_number_(static_cast<std::size_t>(channel_.rank_count())),
-        has_left_(next_number_.size()) {
+        has_left_(next_number_.size()),
+        frames_(heard_.size()),
+        pieces_(detail::piece_bytes) {
     listen();
   }
 
@@ -85,7 +86,7 @@ class channel_messenger final : public messenger, public detail::background_work
     one.tag = tag;
     one.data = const_cast<std::byte*>(first);  // it is only read
     one.bytes = bytes;
-    one.sending = &sends_.emplace_back(outgoing{peer, number, first, bytes, &one});
+    sends_.push_back({peer, number, first, bytes, &one});
     move();
     return &one;
   }
@@ -138,9 +139,13 @@ class channel_messenger final : public messenger, public detail::background_work
   }
   void release(operation& one) noexcept override {
     std::lock_guard const held(mutex_);
+    for (auto& message : sends_) {
+      if (message.of == &one) give_up(message);
+    }
+    for (auto& message : arrivals_) {
+      if (message.of == &one) message.drop();
+    }
     auto& mine = static_cast<listed&>(one);
-    if (mine.sending != nullptr) give_up(*mine.sending);
-    if (mine.arriving != nullptr) drop(*mine.arriving);
     auto& list = mine.is_waiting_receive() ? waiting_ : others_;
     unused_.splice(unused_.end(), list, mine.self);
   }
@@ -177,7 +182,7 @@ class channel_messenger final : public messenger, public detail::background_work
       send_frame(peer, {frame::content::goodbye, rank(), 0, 0, 0});
     }
     is_leaving_ = true;
-    for (auto& message : arrivals_) drop(message);
+    for (auto& message : arrivals_) message.drop();
     move();
     bool all_have_left = true;
     for (int peer = 0; peer < channel_.rank_count(); ++peer) {
@@ -203,48 +208,15 @@ class channel_messenger final : public messenger, public detail::background_work
     std::uint32_t number = 0;  // of messages in pieces from the source to this rank
     std::uint64_t bytes = 0;   // of the message, or those that were sent before it was given up
   };
-  static constexpr int frame_tag = 0, first_piece_tag = 1;
+  static constexpr int frame_tag = 0;
   static constexpr std::size_t largest_frame = 8192;
   static constexpr std::size_t most_leaving = 1024;  // frames; then sends wait
-  static constexpr std::size_t piece_bytes = std::size_t{1} << 18;
-  static constexpr std::size_t pieces_at_once = 4;  // of a message
   static constexpr std::chrono::milliseconds shortest_yielding{1};
 
-  /// A message of the channel and its memory.
-  struct packet {
-    std::vector<std::byte> memory;
-    request operation{};
-    std::size_t first = 0, bytes = 0;  // of a piece, within its message
-    bool is_cancelled = false;
-  };
-  using packets = std::vector<std::unique_ptr<packet>>;
-
-  struct listed;
-  struct outgoing {
-    int peer;
-    std::uint32_t number;
-    std::byte const* data;
-    std::size_t bytes;
-    listed* of;             // null: it was given up
-    std::size_t begun = 0;  // bytes that have become pieces
-    packets pieces{};       // on their way
-  };
-  struct incoming {
-    received_message what{};
-    std::uint32_t number = 0;
-    std::size_t coming = 0;              // bytes; fewer than the message's if it was given up
-    std::size_t asked = 0, arrived = 0;  // bytes
-    listed* of = nullptr;
-    bool is_kept = false, is_dropped = false, is_cut_off = false;
-    std::vector<std::byte> kept{};
-    packets pieces{};
-
-    [[nodiscard]] bool is_unmatched() const { return of == nullptr && !is_dropped; }
-  };
+  using outgoing = detail::outgoing_message<Channel>;
+  using incoming = detail::incoming_message<Channel>;
   struct listed : operation {
     typename std::list<listed>::iterator self;
-    outgoing* sending = nullptr;
-    incoming* arriving = nullptr;
     [[nodiscard]] bool is_waiting_receive() const {
       return !this->is_send && this->at == operation::state::waiting;
     }
@@ -252,19 +224,9 @@ class channel_messenger final : public messenger, public detail::background_work
   using state = operation::state;
 
   [[nodiscard]] int rank() const { return channel_.rank(); }
-  [[nodiscard]] bool is_lost(int peer) const {
-    if constexpr (loss_tolerant_channel<Channel>) {
-      return peer != rank() && channel_.is_lost(peer);
-    } else {
-      return false;
-    }
-  }
+  [[nodiscard]] bool is_lost(int peer) const { return detail::is_lost_on(channel_, peer); }
   [[nodiscard]] bool has_left(int peer) const { return has_left_[static_cast<std::size_t>(peer)]; }
   [[nodiscard]] bool is_unreachable(int peer) const { return has_left(peer) || is_lost(peer); }
-  [[nodiscard]] int piece_tag(std::uint32_t number) const {
-    auto const tags = static_cast<std::uint32_t>(channel_.largest_tag());
-    return first_piece_tag + static_cast<int>(number % tags);
-  }
   [[nodiscard]] static bool fits(operation const& one, received_message const& message) {
     return (one.peer == any_source || one.peer == message.source) &&
            (one.tag == any_tag || one.tag == message.tag);
@@ -278,32 +240,13 @@ class channel_messenger final : public messenger, public detail::background_work
     return *one;
   }
 
-  // --- packets ---
-
-  [[nodiscard]] std::unique_ptr<packet> take_packet(packets& unused, std::size_t bytes) {
-    std::unique_ptr<packet> result;
-    if (unused.empty()) {
-      result = std::make_unique<packet>();
-    } else {
-      result = std::move(unused.back());
-      unused.pop_back();
-    }
-    if (result->memory.size() < bytes) result->memory.resize(bytes);
-    result->is_cancelled = false;
-    return result;
-  }
-  void put_back(packets& unused, std::unique_ptr<packet> one) {
-    constexpr std::size_t most_unused = 16;
-    if (unused.size() < most_unused) unused.push_back(std::move(one));
-  }
   void listen() { channel_.receive_from_any(heard_.data(), heard_.size(), frame_tag, listening_); }
   void send_frame(int peer, frame const& head, std::byte const* data = nullptr,
                   std::size_t bytes = 0) {
-    auto one = take_packet(unused_frames_, heard_.size());
-    std::memcpy(one->memory.data(), &head, sizeof head);
-    if (bytes > 0) std::memcpy(one->memory.data() + sizeof head, data, bytes);
-    leaving_.push_back(std::move(one));
+    leaving_.push_back(frames_.take());
     auto& sent = *leaving_.back();
+    std::memcpy(sent.memory.data(), &head, sizeof head);
+    if (bytes > 0) std::memcpy(sent.memory.data() + sizeof head, data, bytes);
     channel_.send(sent.memory.data(), sizeof head + bytes, peer, frame_tag, sent.operation);
   }
 
@@ -316,86 +259,15 @@ class channel_messenger final : public messenger, public detail::background_work
     }
     std::erase_if(leaving_, [&](auto& one) {
       if (!channel_.is_done(one->operation)) return false;
-      put_back(unused_frames_, std::move(one));
+      frames_.put_back(std::move(one));
       return true;
     });
-    std::erase_if(sends_, [&](outgoing& one) { return move_pieces(one); });
-    std::erase_if(arrivals_, [&](incoming& one) { return move_pieces(one); });
+    std::erase_if(sends_, [&](outgoing& one) { return one.move(channel_, pieces_); });
+    std::erase_if(arrivals_, [&](incoming& one) { return one.move(channel_, pieces_); });
     bool has_work = !sends_.empty() || !leaving_.empty();
     for (auto const& one : arrivals_) has_work = has_work || !one.is_unmatched();
     has_work_.store(has_work, std::memory_order_relaxed);
   }
-  // Returns true if the message is over.
-  [[nodiscard]] bool move_pieces(outgoing& one) {
-    std::erase_if(one.pieces, [&](auto& piece) {
-      if (!channel_.is_done(piece->operation)) return false;
-      if (one.of != nullptr) one.of->moved += piece->bytes;
-      put_back(unused_pieces_, std::move(piece));
-      return true;
-    });
-    if (is_lost(one.peer)) return one.of == nullptr && one.pieces.empty();  // a test reports it
-    while (one.begun < one.bytes && one.pieces.size() < pieces_at_once) {
-      auto piece = take_packet(unused_pieces_, piece_bytes);
-      piece->bytes = std::min(piece_bytes, one.bytes - one.begun);
-      std::memcpy(piece->memory.data(), one.data + one.begun, piece->bytes);
-      one.begun += piece->bytes;
-      one.pieces.push_back(std::move(piece));
-      auto& sent = *one.pieces.back();
-      channel_.send(sent.memory.data(), sent.bytes, one.peer, piece_tag(one.number),
-                    sent.operation);
-    }
-    if (!one.pieces.empty() || one.begun < one.bytes) return false;
-    if (one.of != nullptr) {
-      one.of->at = state::done;
-      one.of->sending = nullptr;
-    }
-    return true;
-  }
-  [[nodiscard]] bool move_pieces(incoming& one) {
-    while (!one.pieces.empty() && channel_.is_done(one.pieces.front()->operation)) {
-      auto piece = std::move(one.pieces.front());
-      one.pieces.erase(one.pieces.begin());
-      if (!piece->is_cancelled) take_piece(one, *piece);
-      put_back(unused_pieces_, std::move(piece));
-    }
-    if (!one.is_cut_off && one.arrived < one.coming && is_lost(one.what.source)) {
-      one.is_cut_off = true;
-    }
-    for (auto& piece : one.pieces) {
-      if (piece->is_cancelled || (!one.is_cut_off && piece->first < one.coming)) continue;
-      piece->is_cancelled = true;
-      channel_.cancel(piece->operation);
-    }
-    bool const is_wanted = one.of != nullptr || one.is_kept || one.is_dropped;
-    while (is_wanted && !one.is_cut_off && one.asked < one.coming &&
-           one.pieces.size() < pieces_at_once) {
-      ask_for_piece(one);
-    }
-    if (!one.pieces.empty()) return false;
-    if (one.is_cut_off) return one.of == nullptr;  // else a test reports it
-    if (one.arrived < one.coming) return false;
-    if (one.of == nullptr) return one.is_dropped;
-    one.of->at = one.coming == one.what.bytes ? state::done : state::withdrawn;
-    one.of->arriving = nullptr;
-    return true;
-  }
-  void ask_for_piece(incoming& one) {
-    auto piece = take_packet(unused_pieces_, piece_bytes);
-    piece->first = one.asked;
-    piece->bytes = std::min(piece_bytes, one.what.bytes - one.asked);
-    one.asked += piece->bytes;
-    one.pieces.push_back(std::move(piece));
-    auto& asked = *one.pieces.back();
-    channel_.receive(asked.memory.data(), asked.bytes, one.what.source, piece_tag(one.number),
-                     asked.operation);
-  }
-  void take_piece(incoming& one, packet const& piece) {
-    one.arrived += piece.bytes;
-    auto* const to = one.of != nullptr ? one.of->data : one.is_kept ? one.kept.data() : nullptr;
-    if (to != nullptr) std::memcpy(to + piece.first, piece.memory.data(), piece.bytes);
-    if (one.of != nullptr) one.of->moved = one.arrived;
-  }
-
   // --- what peers say ---
 
   void take_frame() {
@@ -411,7 +283,7 @@ class channel_messenger final : public messenger, public detail::background_work
         message.what = what;
         message.number = head.number;
         message.coming = head.bytes;
-        if (is_leaving_) return drop(message);
+        if (is_leaving_) return message.drop();
         return match_first(message);
       }
       case frame::content::withdrawn:
@@ -429,22 +301,12 @@ class channel_messenger final : public messenger, public detail::background_work
   // A message whose data are here.
   void deliver(received_message const& what, std::byte const* data) {
     if (is_leaving_) return;
-    incoming message;
+    auto& message = arrivals_.emplace_back();
     message.what = what;
     message.coming = message.asked = message.arrived = what.bytes;
-    for (auto& one : waiting_) {
-      if (!fits(one, what)) continue;
-      if (begin_match(one, message)) {
-        if (what.bytes > 0) std::memcpy(one.data, data, what.bytes);
-        one.moved = what.bytes;
-        one.at = state::done;
-      }
-      others_.splice(others_.end(), waiting_, one.self);
-      return;
-    }
     message.is_kept = true;
     message.kept.assign(data, data + what.bytes);
-    arrivals_.push_back(std::move(message));
+    match_first(message);
   }
   void match_first(incoming& message) {
     for (auto& one : waiting_) {
@@ -458,47 +320,22 @@ class channel_messenger final : public messenger, public detail::background_work
         continue;
       }
       message.coming = head.bytes;
-      if (message.is_unmatched() && head.bytes == 0) drop(message);
+      if (message.is_unmatched() && head.bytes == 0) message.drop();
       return;
     }
   }
-  // Returns false if the message is too long.
-  [[nodiscard]] static bool begin_match(listed& one, incoming const& message) {
-    one.got = message.what;
-    bool const is_long = message.what.bytes > one.bytes;
-    one.at = is_long ? state::too_long : state::matched;
-    return !is_long;
-  }
   void match(listed& one, incoming& message) {
-    if (begin_match(one, message)) {
-      if (message.arrived > 0) std::memcpy(one.data, message.kept.data(), message.arrived);
-      message.kept = {};
-      message.is_kept = false;
-      one.moved = message.arrived;
-      message.of = &one;
-      one.arriving = &message;
-    } else {
-      drop(message);
-    }
+    message.match(one);
     others_.splice(others_.end(), waiting_, one.self);
-  }
-  void drop(incoming& message) {
-    if (message.of != nullptr) message.of->arriving = nullptr;
-    message.of = nullptr;
-    message.is_dropped = true;
-    message.is_kept = false;
-    message.kept = {};
   }
   // Receives what no receive has asked for, so that its senders can go on.
   void take_in() {
     for (auto& message : arrivals_) {
       if (!message.is_unmatched() || message.is_kept) continue;
-      message.kept.resize(message.what.bytes);
-      message.is_kept = true;
+      message.keep();
     }
   }
   void give_up(outgoing& message) noexcept {
-    message.of->sending = nullptr;
     message.of = nullptr;
     if (std::exchange(message.bytes, message.begun) == message.begun) return;
     try {
@@ -528,6 +365,7 @@ class channel_messenger final : public messenger, public detail::background_work
   // The rank because of which an operation cannot end; -1: there is none.
   [[nodiscard]] int lost_peer(operation const& one) const {
     if (one.at == state::matched) return is_lost(one.got.source) ? one.got.source : -1;
+    if (one.is_send) return is_lost(one.peer) ? one.peer : -1;  // one that leaves takes what comes
     if (one.peer >= 0) return one.peer != rank() && is_unreachable(one.peer) ? one.peer : -1;
     // From any source: one that died, or any if all others have left.
     int left = -1;
@@ -570,8 +408,9 @@ class channel_messenger final : public messenger, public detail::background_work
   std::vector<bool> has_left_;              // by peer
   std::list<listed> waiting_, others_, unused_;
   std::list<outgoing> sends_;
-  std::list<incoming> arrivals_;  // in their order
-  packets leaving_, unused_frames_, unused_pieces_;
+  std::list<incoming> arrivals_;              // in their order
+  detail::channel_packets<Channel> leaving_;  // frames
+  detail::packet_store<Channel> frames_, pieces_;
   std::optional<collective_error> failure_;
   bool is_leaving_ = false;
   std::atomic<bool> has_work_ = false;

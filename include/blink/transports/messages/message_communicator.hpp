@@ -134,8 +134,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       all.advance_others();
       std::this_thread::yield();
     }
-    if (is_over && is_intact()) {
-      if constexpr (independent_channel<channel_type>) state_->messenger->close();
+    if (is_over && state_->is_intact()) {
+      state_->messenger.close();
       schedules_.close();
       state_->messages.close();
     } else {
@@ -176,7 +176,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   [[nodiscard]] messenger& messages() const
     requires independent_channel<channel_type>
   {
-    return *state_->messenger;
+    return state_->messenger.get();
   }
 
   /// The schedule of barriers that name none: a binomial tree.
@@ -248,8 +248,9 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     if (state_->messages.has_failed(state_->messages.call())) return status::aborted;
     return wait.on_progress();
   }
-  void suspend() {}  // a failure takes buffers back before it ends the call
-  void resume() {}
+  // A failure takes buffers back before it ends the call, also of a rank that is suspended.
+  void suspend() { state_->messages.end_use(); }
+  void resume() { state_->messages.begin_use(); }
   void exit_call() {
     state_->messages.exit_call();
     state_->messages.end_use();
@@ -262,14 +263,12 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   void fail(std::string const& why) {
     if (!library_runs()) return;
     state_->messages.ask_to_fail(why);
-    if constexpr (independent_channel<channel_type>) {
-      state_->messenger->fail(state_->messages.given_up(why));
-    }
+    state_->messenger.fail(state_->messages.given_up(why));
   }
   void exit_failed_call() {
     state_->messages.exit_call();
     take_buffers_back();
-    if constexpr (independent_channel<channel_type>) state_->messenger->fail(failure());
+    state_->messenger.fail(failure());
     state_->messages.end_use();
   }
   [[nodiscard]] collective_error failure() const { return state_->messages.failure(); }
@@ -324,14 +323,12 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     is_leaving_ = true;
     bool is_over = state_->messages.all_are_gone();
     is_over = schedules_.are_quiet() && is_over;
-    if constexpr (independent_channel<channel_type>) {
-      is_over = state_->messenger->try_end() && is_over;
-    }
+    is_over = state_->messenger.try_end() && is_over;
     // Messages that match no receive are dropped. Otherwise their senders could not end, and the
     // library might deliver them to a later communicator with the same number.
     state_->channel.drop_unmatched(note_tag);
     state_->control.drop_unmatched(detail::no_tag);
-    return is_over || !is_intact();
+    return is_over || !state_->is_intact();
   }
 
   /// Runs `function(*this)`. If it throws, the other ranks learn of it in their next call.
@@ -399,10 +396,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     options_ = spinning_no_longer_than_fits(options_, static_cast<int>(here));
     times_ = std::make_unique<arrival_times<Transport>>(channel, options_.waits.deadline);
     state_->messages.listen();
-    if constexpr (independent_channel<channel_type>) {
-      state_->messenger.emplace(channel.duplicate(), options_.waits);
-      state_->messages.advance_while_waiting(&*state_->messenger);
-    }
+    state_->messenger.begin(channel, state_->messages, options_.waits);
     ends_->enter();
   }
   void share_memory(detail::hosts_of_ranks const& all) {
@@ -440,13 +434,6 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       std::this_thread::yield();
     }
     if constexpr (loss_tolerant_channel<channel_type>) connections->abandon_borrowers();
-  }
-  [[nodiscard]] bool is_intact() const {
-    bool result = state_->channel.is_intact() && state_->control.is_intact();
-    if constexpr (independent_channel<channel_type>) {
-      result = result && state_->messenger->is_intact();
-    }
-    return result;
   }
   // True if data of the present call may cross in messages.
   [[nodiscard]] bool sends_messages() const { return !is_eager_ && !all_share_memory(); }

@@ -30,11 +30,33 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The messenger of a communicator, if the channel allows one.
+/// The messenger of a communicator; nothing if the channel allows none.
 template <message_channel Channel>
-struct messenger_over {};
+class messenger_over {
+ public:
+  void begin(Channel&, control_messages<Channel>&, wait_options const&) {}
+  void fail(collective_error const&) {}
+  [[nodiscard]] bool try_end() { return true; }
+  [[nodiscard]] bool is_intact() const { return true; }
+  void close() {}
+};
 template <independent_channel Channel>
-struct messenger_over<Channel> : std::optional<channel_messenger<Channel>> {};
+class messenger_over<Channel> {
+ public:
+  /// Collective over the ranks of the channel, of which it makes a duplicate.
+  void begin(Channel& channel, control_messages<Channel>& calls, wait_options const& limits) {
+    one_.emplace(channel.duplicate(), limits);
+    calls.advance_while_waiting(&*one_);
+  }
+  [[nodiscard]] messenger& get() { return *one_; }
+  void fail(collective_error const& cause) { one_->fail(cause); }
+  [[nodiscard]] bool try_end() { return one_->try_end(); }
+  [[nodiscard]] bool is_intact() const { return !one_ || one_->is_intact(); }
+  void close() { one_->close(); }
+
+ private:
+  std::optional<channel_messenger<Channel>> one_;
+};
 
 /// The state that a communicator shares with its connections.
 template <message_channel Channel>
@@ -72,6 +94,11 @@ struct message_state {
   control_messages<Channel> messages;
   [[no_unique_address]] messenger_over<Channel> messenger;
   bool is_one_host = false;  // of all ranks
+
+  /// False after an error of the library.
+  [[nodiscard]] bool is_intact() const {
+    return channel.is_intact() && control.is_intact() && messenger.is_intact();
+  }
   std::atomic<void const*> active_queue = nullptr;
 };
 
