@@ -29,6 +29,7 @@ constexpr char const* about =
     "  blink probe -g 4 --out machine.json           what this machine moves between ranks\n"
     "  blink run -n 4 -- PROGRAM                     a program in four processes\n"
     "  blink report calls.*.jsonl                    late ranks, slow links of its calls\n"
+    "  blink stalls -n 4 -- PROGRAM                  what waiting costs each iteration\n"
     "\n"
     "A MACHINE is a built-in name (blink topo --list), or a file: JSON, the topology XML of NCCL "
     "or\nRCCL, the table of nvidia-smi topo -m.";
@@ -66,6 +67,7 @@ int main(int argc, char** argv) {
   blink::tools::add_simulate_command(app);
   blink::tools::add_run_command(app);
   blink::tools::add_report_command(app);
+  blink::tools::add_stalls_command(app);
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) == 0) return 0;

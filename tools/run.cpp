@@ -4,6 +4,7 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "launch_options.hpp"
 #include "launcher.hpp"
 #include "number_checks.hpp"
 #include <CLI/CLI.hpp>
@@ -21,19 +22,9 @@
 namespace blink::tools {
 namespace {
 
-struct run_options {
-  int rank_count = 0;  // 0: not given
-  std::string hosts;
-  std::string shell = "ssh";
-  std::string blink;
-  std::vector<std::string> environment;
-  std::string memory;
-  double deadline = 0;
-  bool no_labels = false;
+struct run_options : launch_options {
   bool keep_going = false;
-  bool bind = false;
   int restarts = 0;
-  std::vector<std::string> program;
 };
 
 /// Returns the parts of a text between separators. Throws: input_error for an empty part.
@@ -99,6 +90,15 @@ std::vector<launch_host> read_hosts(std::string const& text, int ranks) {
 }
 
 void run_program(run_options const& options) {
+  auto request = make_launch_request(options);
+  request.keeps_going = options.keep_going;
+  request.restarts = options.restarts;
+  if (int const status = launch(request); status != 0) throw CLI::RuntimeError(status);
+}
+
+}  // namespace
+
+launch_request make_launch_request(launch_options const& options) {
   launch_request request;
   request.program = options.program;
   request.rank_count = options.rank_count;
@@ -126,13 +126,41 @@ void run_program(run_options const& options) {
   if (!options.memory.empty()) request.memory_bytes = read_bytes("--memory", options.memory);
   if (options.deadline > 0) request.deadline_seconds = options.deadline;
   request.labels = !options.no_labels;
-  request.keeps_going = options.keep_going;
   request.binds = options.bind;
-  request.restarts = options.restarts;
-  if (int const status = launch(request); status != 0) throw CLI::RuntimeError(status);
+  return request;
 }
 
-}  // namespace
+void add_launch_options(CLI::App& command, launch_options& options, std::string const& count) {
+  command
+      .add_option(count, options.rank_count,
+                  "number of processes; default: as many as this machine has cores")
+      ->check(CLI::Range(1, 1 << 14));
+  auto* const hosts = command.add_option("--hosts", options.hosts,
+                                         "hosts and their ranks, as in a:2,b:2, or a,b with -n");
+  command
+      .add_option("--shell", options.shell,
+                  "runs a script on a host: called with the host and the script")
+      ->needs(hosts)
+      ->capture_default_str();
+  command
+      .add_option("--blink", options.blink,
+                  "this command on the hosts; default: at the same path as here")
+      ->needs(hosts);
+  command
+      .add_option("-x,--env", options.environment,
+                  "variable for all ranks: NAME=VALUE, or NAME with the value that it has here")
+      ->allow_extra_args(false);
+  command.add_option("--deadline", options.deadline, "seconds that a rank waits for the others")
+      ->check(positive_number(longest_deadline_seconds));
+  command.add_option("--memory", options.memory,
+                     "limit of the shared memory, such as 512M; default: half of the\n"
+                     "machine's or job's memory, less if addresses or files are limited");
+  command.add_flag("--no-labels", options.no_labels,
+                   "do not put the rank before each line of output");
+  command.add_flag("--bind", options.bind,
+                   "bind each rank to its share of the cores, so that the system does not move it");
+  command.add_option("PROGRAM", options.program, "after `--`, with its arguments")->required();
+}
 
 void add_run_command(CLI::App& app) {
   auto options = std::make_shared<run_options>();
@@ -145,32 +173,7 @@ void add_run_command(CLI::App& app) {
       "`blink::launcher_bootstrap all; blink::ucx_communicator comm(all);`\n"
       "joins.\n"
       "Ends with the status of the first rank that fails; the others are stopped then.");
-  command
-      ->add_option("-n,--ranks", options->rank_count,
-                   "number of processes; default: as many as this machine has cores")
-      ->check(CLI::Range(1, 1 << 14));
-  auto* const hosts = command->add_option("--hosts", options->hosts,
-                                          "hosts and their ranks, as in a:2,b:2, or a,b with -n");
-  command
-      ->add_option("--shell", options->shell,
-                   "runs a script on a host: called with the host and the script")
-      ->needs(hosts)
-      ->capture_default_str();
-  command
-      ->add_option("--blink", options->blink,
-                   "this command on the hosts; default: at the same path as here")
-      ->needs(hosts);
-  command
-      ->add_option("-x,--env", options->environment,
-                   "variable for all ranks: NAME=VALUE, or NAME with the value that it has here")
-      ->allow_extra_args(false);
-  command->add_option("--deadline", options->deadline, "seconds that a rank waits for the others")
-      ->check(positive_number(longest_deadline_seconds));
-  command->add_option("--memory", options->memory,
-                      "limit of the shared memory, such as 512M; default: half of the\n"
-                      "machine's or job's memory, less if addresses or files are limited");
-  command->add_flag("--no-labels", options->no_labels,
-                    "do not put the rank before each line of output");
+  add_launch_options(*command, *options, "-n,--ranks");
   command->add_flag("--keep-going", options->keep_going,
                     "let the other ranks continue when one fails, for programs that shrink");
   command
@@ -178,10 +181,6 @@ void add_run_command(CLI::App& app) {
                    "start a rank again that fails, so often for all ranks together; for programs\n"
                    "that make a new communicator then")
       ->check(CLI::Range(0, 1 << 20));
-  command->add_flag(
-      "--bind", options->bind,
-      "bind each rank to its share of the cores, so that the system does not move it");
-  command->add_option("PROGRAM", options->program, "after `--`, with its arguments")->required();
   command->callback([options] { run_program(*options); });
   // What `blink run --hosts` starts on each host.
   app.add_subcommand("agent", "")->group("")->callback([] {

@@ -23,8 +23,8 @@ template <blink::communicator Comm>
 class engine_over final : public engine {
  public:
   explicit engine_over(Comm comm) : me_(std::move(comm)) {}
-  /// The end of a communicator between hosts waits for its peers. A program that ends one group does
-  /// not wait for long.
+  /// The end of a communicator between hosts waits for its peers. A program that ends one group
+  /// does not wait for long.
   ~engine_over() override { me_.set_deadline(std::chrono::seconds(2)); }
 
   void all_reduce(reduction how, void const* input, void* output, std::size_t count) override {

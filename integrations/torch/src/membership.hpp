@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-// A group whose ranks change. Ranks of one host meet without a store, because the process that serves
-// it may be the one that was lost.
+// A group whose ranks change. Ranks of one host meet without a store, because the process that
+// serves it may be the one that was lost.
 
 namespace blink_torch {
 
@@ -25,8 +25,8 @@ namespace blink_torch {
 /// number:   another one for each time that the same processes meet
 /// store:    for processes of several hosts
 /// deadline: of the meeting and of calls
-/// Throws:   blink::error if `own` is not in the list, a process does not come in time, or the store
-///           fails.
+/// Throws:   blink::error if `own` is not in the list, a process does not come in time, or the
+///           store fails.
 [[nodiscard]] std::unique_ptr<engine> meet(std::vector<std::string> const& handles,
                                            std::string const& own, std::int64_t number,
                                            c10::intrusive_ptr<c10d::Store> const& store,

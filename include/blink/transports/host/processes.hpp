@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/call_records.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
@@ -155,6 +156,7 @@ class process_parts final : public failure_detector {
   }
   [[nodiscard]] static std::shared_ptr<shared_segment> claimed(
       std::string const& path, int rank, communicator_options const& options) {
+    record_calls_of_process();
     auto result = std::make_shared<shared_segment>(shared_segment::open(path));
     validate(options);
     result->claim(rank);
@@ -173,6 +175,7 @@ class process_parts final : public failure_detector {
 template <process_bootstrap Bootstrap>
 [[nodiscard]] std::unique_ptr<process_parts> join_processes(Bootstrap& all,
                                                             communicator_options options) {
+  record_calls_of_process();
   expect_equal_options(all, options);
   options.order = wanted_order(options);
   std::optional<shared_segment> segment;
@@ -209,7 +212,7 @@ class basic_process_communicator : public communicator_base<basic_process_commun
       : basic_process_communicator(std::make_unique<detail::process_parts>(path, rank, options)) {}
 
   /// Joins the processes of a bootstrap, which need no launcher of blink. All are of one host. Of
-  /// the environment, BLINK_ORDER counts.
+  /// the environment, BLINK_ORDER and the variables of `read_record_environment` count.
   ///
   /// Throws: precondition_error on all processes if they are not of one host (or container), or if
   ///         an option or BLINK_ORDER is wrong in one or differs between them; resource_error if
