@@ -22,6 +22,10 @@ foreach(name IN ITEMS openmpi mpich)
     message(STATUS "MPI library ${name}: not found (mpicc.${name}, mpirun.${name})")
     continue()
   endif()
+  if(BLINK_MPI_LIBRARIES AND NOT BLINK_TEST_SLOW)
+    message(STATUS "MPI library ${name}: left out without BLINK_TEST_SLOW")
+    continue()
+  endif()
   # Both print the command that they would run; flags that are not about MPI do no harm.
   execute_process(COMMAND ${BLINK_MPICC_${name}} -show OUTPUT_VARIABLE command
                   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)

@@ -3,6 +3,9 @@
 microseconds, and gloo's over blink's.
 
     PYTHONPATH=build/dev/integrations/torch python3 benchmarks/torch/all_reduce.py [RANKS]
+
+As one rank of several hosts (scripts/bench_torch_hosts): all_reduce.py RANKS RANK STORE, where STORE is
+a file that all of them reach.
 """
 
 import multiprocessing
@@ -53,6 +56,8 @@ def measure(rank, size, path):
 
 def main():
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    if len(sys.argv) > 3:
+        return measure(int(sys.argv[2]), size, sys.argv[3])
     path = os.path.join(tempfile.mkdtemp(), "store")
     context = multiprocessing.get_context("fork")
     ranks = [context.Process(target=measure, args=(r, size, path)) for r in range(size)]
