@@ -13,6 +13,7 @@
 #include "support/collective_case.hpp"
 #include "support/expect_error.hpp"
 #include "support/front_door_case.hpp"
+#include "support/lazy_channel.hpp"
 #include "support/message_ranks.hpp"
 #include "support/random_schedules.hpp"
 #include "support/split_case.hpp"
@@ -21,6 +22,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -212,6 +214,43 @@ TEST(message_communicator, ranks_end_communicators_in_orders_of_their_own) {
     (*order[0]).reset();
     (*order[1]).reset();
   });
+}
+
+// The last rank of a chain, or the root of a star, has sent all when its call ends. After it, a rank
+// that only computes would send nothing.
+TEST(message_communicator, a_call_ends_when_its_messages_have_left) {
+  using communicator =
+      blink::basic_message_communicator<blink::message_transport<blink_test::lazy_channel>>;
+  constexpr int ranks = 3;
+  for (int sleeper = 0; sleeper < ranks; ++sleeper) {
+    for (auto const kind :
+         {collective::all_reduce, collective::broadcast, collective::all_gather}) {
+      for (std::size_t const count : {4U, 4000U, 40'000U}) {
+        for (std::size_t const threshold : {std::size_t{1}, blink::no_zero_copy}) {
+          blink_test::thread_network network(ranks);
+          std::atomic<int> others = 0;
+          blink_test::run_threads(ranks, [&](int rank) {
+            blink::communicator_options options;
+            options.waits.deadline = std::chrono::seconds(5);
+            communicator comm(blink_test::lazy_channel(network, rank), options, 1000, threshold);
+            std::vector<float> data(count * ranks, 1);
+            if (kind == collective::all_reduce) blink::all_reduce(comm, data.data(), count);
+            if (kind == collective::broadcast) blink::broadcast(comm, data.data(), count, sleeper);
+            if (kind == collective::all_gather) {
+              blink::all_gather(comm, data.data() + count * static_cast<std::size_t>(rank),
+                                data.data(), count);
+            }
+            if (rank != sleeper) ++others;
+            while (rank == sleeper && others < ranks - 1) {
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              if (comm.failure().rank >= 0) return;
+            }
+          });
+          EXPECT_EQ(others, ranks - 1) << to_text(kind) << " of " << count << ", rank " << sleeper;
+        }
+      }
+    }
+  }
 }
 
 TEST(message_communicator, options_that_differ_or_are_out_of_range_are_refused_on_all_ranks) {

@@ -188,12 +188,11 @@ class call_announcements {
   /// True if all messages of this rank have been sent.
   [[nodiscard]] bool have_left() {
     bool all = true;
-    for (auto& of : peers_) {
-      all = have_left(of, 0) && all;
-      all = have_left(of, 1) && all;
-    }
+    for (auto& of : peers_) all = have_left(of) && all;
     return all;
   }
+  /// The same for those to one peer.
+  [[nodiscard]] bool have_left_to(int peer) { return have_left(at(peer)); }
   /// Cancels receives of messages that will not arrive.
   void close() {
     for (auto& of : peers_) {
@@ -288,6 +287,10 @@ class call_announcements {
   }
   [[nodiscard]] bool goes_in_parts(std::size_t bytes) const {
     return bytes > part_ && bytes <= most_parts * part_;
+  }
+  [[nodiscard]] bool have_left(peer_state& of) {
+    bool const first = have_left(of, 0);
+    return have_left(of, 1) && first;
   }
   [[nodiscard]] bool have_left(peer_state& of, std::size_t turn) {
     bool all = channel_->is_done(of.sent[turn]);

@@ -97,6 +97,13 @@ class control_messages {
     return announcements_.is_present_at_once(peer) || read_message_of(peer);
   }
 
+  /// True if this call's announcements have left.
+  [[nodiscard]] bool has_announced() {
+    bool all = true;
+    for (int const peer : neighbours()) all = announcements_.have_left_to(peer) && all;
+    return all;
+  }
+
   /// True if the call has ended early. It is called often, so it looks for notes only sometimes.
   [[nodiscard]] bool is_aborted() {
     // A test of the library takes longer than many looks at memory.

@@ -234,13 +234,17 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
 
   /// Waits until all neighbours have entered the call, because a rank may be at most one call ahead
-  /// of them.
+  /// of them, and until what they need of this rank has left.
   template <wait_policy Wait>
   [[nodiscard]] status match(Wait& wait) {
     for (int const peer : schedules_.present()->neighbours()) {
       while (!transport_.is_present(peer)) {
         if (auto const result = wait.on_idle(); result != status::ok) return result;
       }
+    }
+    // A rank may compute for long after its call, and many libraries send nothing meanwhile.
+    while (!has_sent()) {
+      if (auto const result = wait.on_idle(); result != status::ok) return result;
     }
     // A peer that gave up waiting for this rank has announced that before it took its buffers back.
     // Data that was read since is invalid.
@@ -434,6 +438,12 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       std::this_thread::yield();
     }
     if constexpr (loss_tolerant_channel<channel_type>) connections->abandon_borrowers();
+  }
+  // True if what peers need to end the present call has left this rank.
+  [[nodiscard]] bool has_sent() {
+    if (all_share_memory()) return true;
+    bool const is_announced = state_->messages.has_announced();
+    return (is_eager_ || schedules_.present()->has_sent()) && is_announced;
   }
   // True if data of the present call may cross in messages.
   [[nodiscard]] bool sends_messages() const { return !is_eager_ && !all_share_memory(); }

@@ -220,6 +220,14 @@ class message_connections {
     static_cast<void>(take_buffers_back());
   }
 
+  /// True if all data of this rank have left. Its peers need them to end the call.
+  [[nodiscard]] bool has_sent() {
+    bool result = true;
+    for (auto& end : ends_) {
+      if (end.table->sends) result = are_done(end.requests) && result;
+    }
+    return result;
+  }
   /// True if this rank has no message in flight.
   [[nodiscard]] bool is_quiet() {
     bool result = true;
