@@ -3,10 +3,37 @@
 
 import datetime
 
+import torch
 import torch.distributed as dist
 
-from . import _C
 
+def _library():
+    """The compiled part.
+
+    Throws ImportError if it was built for another PyTorch than this one, in which it might crash.
+    """
+    again = "pip install --no-build-isolation --force-reinstall ./integrations/torch"
+    present = str(torch.__version__)
+    try:
+        from ._built_for import torch as built_for
+    except ImportError:  # built by hand, without a record
+        built_for = present
+    if built_for.split("+")[0] != present.split("+")[0]:
+        raise ImportError(
+            "blink_torch was built for PyTorch %s, and this is PyTorch %s, expected the same: build "
+            "it again with %s" % (built_for, present, again)
+        )
+    try:
+        from . import _C
+    except ImportError as failure:
+        raise ImportError(
+            "blink_torch does not load with PyTorch %s: %s, expected a library built for it: %s"
+            % (present, failure, again)
+        ) from failure
+    return _C
+
+
+_C = _library()
 name = "blink"
 
 

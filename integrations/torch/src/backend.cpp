@@ -8,6 +8,7 @@
 #include "membership.hpp"
 #include "message_work.hpp"
 #include "monitored_barrier.hpp"
+#include "python_lock.hpp"
 #include "sparse.hpp"
 #include "store_bootstrap.hpp"
 #include "tensors.hpp"
@@ -17,6 +18,7 @@
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -72,6 +74,7 @@ std::shared_ptr<engine> backend::present_engine() const {
 }
 
 backend::~backend() {
+  without_python_lock const others_run;
   line_->close();
   futures_->close();
 }
@@ -112,12 +115,16 @@ backend::tensors backend::those_of_root(tensor_lists const& lists, int root, at:
   return lists[0];
 }
 
-char const* backend::title(char const* what) const {
+char const* backend::title(std::string_view what) const {
+  // Calls of several tensors have the titles of single ones, as gloo's.
+  if (constexpr std::string_view end = "_coalesced"; what.ends_with(end)) {
+    what.remove_suffix(end.size());
+  }
   // A profiler reads titles after their group has ended.
   static std::mutex kept;
   static std::set<std::string> all;
   std::lock_guard<std::mutex> const lock(kept);
-  return all.insert(name_ + ":" + what).first->c_str();
+  return all.insert(name_ + ":" + std::string(what)).first->c_str();
 }
 
 std::string backend::about(char const* name, std::uint64_t number) const {
@@ -130,7 +137,7 @@ work backend::start(request what, std::function<void(engine&)> run) {
   std::unique_lock<std::mutex> lock(start_);
   auto const number = ++calls_;
   return start({rank_, what.kind, title(what.name), number, std::move(what.inputs),
-                std::move(what.outputs), std::move(what.value)},
+                std::move(what.outputs), std::move(what.value), hooks_, entry()},
                what.is_async, lock,
                [this, run = std::move(run), deadline, name = what.name, number] {
                  try {
@@ -150,6 +157,21 @@ work backend::start(group_call::facts what, bool is_async, std::unique_lock<std:
   line_->add(call, is_async);
   lock.unlock();
   if (!is_async) line_->wait_for(*call);
+  return started(std::move(call));
+}
+
+flight_entry backend::entry() const {
+#ifdef BLINK_TORCH_HAS_HOOKS
+  return flight_entry::newest(name_, getGroupUid());
+#else
+  return {};
+#endif
+}
+
+work backend::started(work call) {
+#ifdef BLINK_TORCH_HAS_HOOKS
+  coalesced_.add(call);
+#endif
   return call;
 }
 
@@ -407,7 +429,22 @@ void backend::abort() {
 }
 
 void backend::shutdown() {
+  without_python_lock const others_run;
   line_->close();
+}
+#endif
+
+#ifdef BLINK_TORCH_HAS_HOOKS
+c10::intrusive_ptr<backend::Options> backend::getBackendOptions() {
+  return c10::make_intrusive<Options>(name_, deadline_);
+}
+
+void backend::registerAbortHook(std::int64_t id, c10d::AbortHook hook) {
+  hooks_->abort.add(id, std::move(hook));
+}
+
+void backend::registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) {
+  hooks_->completion.add(id, std::move(hook));
 }
 #endif
 
@@ -488,11 +525,13 @@ work backend::start_message(
       "blink: rank " + std::to_string(rank_) + ", " + name + ", tag " + std::to_string(tag) + ": ";
   try {
     auto by = present_engine();
-    auto started = start(*by, one.bytes_here());
-    return c10::make_intrusive<message_work>(
-        message_work::facts{rank_, kind, title(name), about, deadline_, data[0]}, std::move(by),
-        futures_, std::move(one), std::move(started));
+    auto message = start(*by, one.bytes_here());
+    entry().mark_started();
+    return started(c10::make_intrusive<message_work>(
+        message_work::facts{rank_, kind, title(name), about, deadline_, data[0], hooks_},
+        std::move(by), futures_, std::move(one), std::move(message)));
   } catch (blink::error const& failure) {
+    if (ends_group(failure)) hooks_->failed();
     throw_failure(about + failure.what());
   }
 }

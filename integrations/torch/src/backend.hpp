@@ -4,6 +4,8 @@
 #include "c10d_names.hpp"
 #include "call_line.hpp"
 #include "engine.hpp"
+#include "group_hooks.hpp"
+#include "joint_work.hpp"
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
@@ -13,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace blink_torch {
@@ -82,6 +85,19 @@ class backend final : public group_base {
   c10d::ReconfigureHandle get_reconfigure_handle() const override { return handle_; }
   work reconfigure(c10d::ReconfigureOptions const& options) override;
 #endif
+#ifdef BLINK_TORCH_HAS_HOOKS
+  c10::intrusive_ptr<Options> getBackendOptions() override;
+  bool supportsAbortHooks() const override { return true; }
+  void registerAbortHook(std::int64_t id, c10d::AbortHook hook) override;
+  void unregisterAbortHook(std::int64_t id) override { hooks_->abort.remove(id); }
+  bool supportsCompletionHooks() const override { return true; }
+  void registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) override;
+  void unregisterCompletionHook(std::int64_t id) override { hooks_->completion.remove(id); }
+
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override { coalesced_.begin(); }
+  work endCoalescing() override { return coalesced_.end(rank_); }
+#endif
 
  private:
   /// A collective as PyTorch asks for it.
@@ -118,8 +134,12 @@ class backend final : public group_base {
   /// Throws: c10::Error if there are none.
   [[nodiscard]] std::shared_ptr<engine> present_engine() const;
   /// The title of a call as profilers show it, such as blink:broadcast.
-  [[nodiscard]] char const* title(char const* what) const;
+  [[nodiscard]] char const* title(std::string_view what) const;
   [[nodiscard]] std::string about(char const* name, std::uint64_t number) const;
+  /// The entry of a call that begins, in PyTorch's flight recorder.
+  [[nodiscard]] flight_entry entry() const;
+  /// Adds a call to those that are coalesced, if any are.
+  work started(work call);
 
   c10::intrusive_ptr<c10d::Store> store_;
   std::chrono::milliseconds deadline_;
@@ -127,8 +147,12 @@ class backend final : public group_base {
   std::shared_ptr<engine> engine_;
   std::shared_ptr<call_line> line_;     // of collectives
   std::shared_ptr<call_line> futures_;  // of messages
-  std::string handle_;                  // see `new_handle`
-  mutable std::mutex changing_;         // the engine, rank and size
+  std::shared_ptr<group_hooks> hooks_ = std::make_shared<group_hooks>();
+#ifdef BLINK_TORCH_HAS_HOOKS
+  coalesced_calls coalesced_;
+#endif
+  std::string handle_;           // see `new_handle`
+  mutable std::mutex changing_;  // the engine, rank and size
   std::mutex start_;
   std::uint64_t calls_ = 0;
   std::uint64_t barriers_ = 0;  // monitored ones

@@ -15,6 +15,11 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
 
+/// PyTorch from 2.15 on, whose groups have hooks for calls that complete or fail.
+#if defined(C10D_BACKEND_HAS_HOOKS) && (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15)
+#define BLINK_TORCH_HAS_HOOKS
+#endif
+
 namespace blink_torch {
 
 #if TORCH_VERSION_MAJOR >= 2

@@ -31,11 +31,15 @@ c10::intrusive_ptr<c10::ivalue::Future> group_call::getFuture() {
 }
 
 void group_call::run() {
+  what_.entry.mark_started();
+  auto const begin = std::chrono::steady_clock::now();
   try {
     run_();
   } catch (...) {
     failure_ = std::current_exception();
+    if (what_.hooks) what_.hooks->failed();
   }
+  milliseconds_ = milliseconds_since(begin);
   run_ = nullptr;  // lets tensors go
 }
 
@@ -46,6 +50,7 @@ void group_call::complete() {
     future_->markCompleted(what_.value.isNone() ? at::IValue(what_.outputs) : what_.value);
   }
   finish(failure_);
+  if (!failure_ && what_.hooks) what_.hooks->completed(key_, milliseconds_);
 }
 
 void call_line::add(call_pointer call, bool wakes) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "c10d_names.hpp"
+#include "flight_entry.hpp"
+#include "group_hooks.hpp"
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -30,8 +32,10 @@ class group_call final : public c10d::Work {
     char const* title = "";             ///< as a profiler shows it
     std::uint64_t sequence_number = 0;  ///< of the group
     std::vector<at::Tensor> inputs{};
-    std::vector<at::Tensor> outputs{};  ///< the result
-    at::IValue value{};                 ///< of the future; none: the outputs
+    std::vector<at::Tensor> outputs{};           ///< the result
+    at::IValue value{};                          ///< of the future; none: the outputs
+    std::shared_ptr<group_hooks const> hooks{};  ///< none for a call that PyTorch does not know
+    flight_entry entry{};
   };
 
   group_call(facts what, std::function<void()> run, std::shared_ptr<call_line> line);
@@ -41,6 +45,10 @@ class group_call final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 #if TORCH_VERSION_MAJOR >= 2
   std::uint64_t getSequencenumber() const override { return what_.sequence_number; }
+  float getDuration() const override { return milliseconds_; }
+#endif
+#ifdef BLINK_TORCH_HAS_HOOKS
+  std::uint64_t getCompletionKey() const override { return key_; }
 #endif
 
  private:
@@ -56,6 +64,8 @@ class group_call final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::atomic<bool> has_future_ = false;  // the program has asked for it
   std::exception_ptr failure_;
+  std::uint64_t key_ = group_hooks::new_key();
+  std::atomic<float> milliseconds_ = 0;
 };
 using call_pointer = c10::intrusive_ptr<group_call>;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/core/error.hpp>
+
 #include "c10d_names.hpp"
 
 #include <exception>
@@ -8,6 +10,11 @@
 #include <string>
 
 namespace blink_torch {
+
+/// True unless the failure is a mistake in the arguments of one message.
+[[nodiscard]] inline bool ends_group(blink::error const& failure) {
+  return dynamic_cast<blink::precondition_error const*>(&failure) == nullptr;
+}
 
 /// Throws what PyTorch calls a DistBackendError; in PyTorch 1.13 a RuntimeError.
 [[noreturn]] inline void throw_failure(std::string const& text) {

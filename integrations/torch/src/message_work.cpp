@@ -35,11 +35,14 @@ bool message_work::step(std::function<bool()> const& run) {
     if (what_.kind != c10d::OpType::SEND) data_.write_back();
   } catch (blink::error const& error) {
     failure = failure_of(what_.about + error.what());
+    ends_group_ = ends_group(error);
   } catch (...) {
     failure = std::current_exception();
   }
   started_.reset();
+  milliseconds_ = milliseconds_since(begin_);
   finish(failure);
+  if (!failure && what_.hooks) what_.hooks->completed(key_, milliseconds_);
   return true;
 }
 
@@ -57,6 +60,8 @@ bool message_work::wait(std::chrono::milliseconds timeout) {
       started_->wait(longest);
       return true;
     });
+    // Not in `isCompleted`, whose thread may hold Python's lock.
+    if (std::exchange(ends_group_, false) && what_.hooks) what_.hooks->failed();
   }
   return Work::wait(kNoTimeout);  // throws what went wrong
 }

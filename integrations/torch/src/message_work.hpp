@@ -4,10 +4,13 @@
 #include "c10d_names.hpp"
 #include "call_line.hpp"
 #include "engine.hpp"
+#include "group_hooks.hpp"
 #include "tensors.hpp"
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -27,6 +30,7 @@ class message_work final : public c10d::Work {
     std::string about{};  ///< for errors
     std::chrono::milliseconds deadline{};
     at::Tensor user{};
+    std::shared_ptr<group_hooks const> hooks{};
   };
 
   /// futures: the line whose thread waits for messages with a future
@@ -38,6 +42,12 @@ class message_work final : public c10d::Work {
   int sourceRank() const override { return source_; }
   std::vector<at::Tensor> result() override { return {what_.user}; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+#if TORCH_VERSION_MAJOR >= 2
+  float getDuration() const override { return milliseconds_; }
+#endif
+#ifdef BLINK_TORCH_HAS_HOOKS
+  std::uint64_t getCompletionKey() const override { return key_; }
+#endif
 
  private:
   /// Runs a step of the message. True: it has ended.
@@ -55,6 +65,10 @@ class message_work final : public c10d::Work {
   int source_ = -1;
   std::mutex asking_;  // for the future
   work with_future_;
+  std::uint64_t key_ = group_hooks::new_key();
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::atomic<float> milliseconds_ = 0;
+  bool ends_group_ = false;  // by its failure, which is not reported yet
 };
 
 }  // namespace blink_torch

@@ -6,6 +6,7 @@
 
 import ctypes
 import datetime
+import json
 import multiprocessing
 import os
 import signal
@@ -403,6 +404,25 @@ def a_future_may_wait_for_later_calls(rank, size):
     expect_equal(result, torch.full((4,), float(size) ** 4), "calls of a future")
 
 
+def a_group_that_ends_while_functions_run(rank, size):
+    """Its end waits for a function of a future, which needs Python's lock."""
+    store = dist.distributed_c10d._get_default_store()
+    ended = []
+    for k in range(5):
+        backend = blink_torch.make(dist.PrefixStore("short/%d" % k, store), rank, size, limit)
+        future = backend.allreduce([torch.ones(3)]).get_future()
+
+        def slowly(f):
+            time.sleep(0.05)
+            ended.append(f.value()[0][0].item())
+
+        future.then(slowly)
+        while not future.done():
+            time.sleep(0.001)
+        del backend
+    expect(ended == [size] * 5, "functions of groups that end: %s" % ended)
+
+
 def an_order_of_the_ranks(rank, size):
     """With BLINK_ORDER=ranks the length of a tensor does not change the bits of its first elements."""
     os.environ["BLINK_ORDER"] = "ranks"
@@ -455,12 +475,294 @@ def survivors(rank, size):
     expect(bool((data == size * (size - 1) / 2).all()), "the sum of those that remain: %s" % data[0])
 
 
+def coalesced_calls(rank, size):
+    """Calls under a coalescing manager have gloo's results, and one work stands for all of them."""
+    group = dist.distributed_c10d._get_default_group()
+    host = torch.device("cpu")
+    if not recorder():  # of the same version
+        return
+    gloo = dist.new_group(backend="gloo")
+    manager = dist.distributed_c10d._coalescing_manager
+
+    def inputs():
+        torch.manual_seed(rank)
+        return [torch.randn(size * (k + 1)) for k in range(5)]
+
+    def results_of(by, begin):
+        data, outputs = inputs(), [torch.zeros(size * size * 2), torch.zeros(1), torch.zeros(size)]
+        begin(by, data, outputs)
+        return data + outputs
+
+    def all_calls(by, data, outputs):
+        parts, own = list(outputs[0].view(size, -1)), data[1].clone()
+        begins = by is not gloo  # gloo runs started calls in any order
+        for work in (
+            dist.broadcast(data[0], size - 1, group=by, async_op=begins),
+            dist.reduce(data[1], 0, group=by, async_op=begins),
+            dist.all_gather(parts, own, group=by, async_op=begins),
+            dist.reduce_scatter(outputs[1], list(data[0].chunk(size)), group=by, async_op=begins),
+            dist.all_to_all_single(outputs[2], data[0], group=by, async_op=begins),
+        ):
+            expect((work is not None) == begins, "a work for each call that begins")
+
+    def sums(by, data, outputs):
+        for each in data:
+            dist.all_reduce(each, group=by)
+
+    def gathers(by, data, outputs):
+        dist.all_gather_into_tensor(outputs[0], data[1], group=by)
+        dist.all_gather_into_tensor(outputs[2], data[0][:1], group=by)
+
+    def together(calls):
+        def begin(by, data, outputs):
+            with manager(by, host, async_ops=True) as started:
+                calls(by, data, outputs)
+            expect(len(started.works) == 1, "%d works" % len(started.works))
+            started.wait()
+            expect(started.works[0].is_completed(), "the work after its wait")
+
+        return begin
+
+    # PyTorch folds some into one call.
+    for calls in (sums, gathers, all_calls):
+        expected = results_of(gloo, calls)
+        got = results_of(group, together(calls))
+        if calls is all_calls and rank != 0:
+            got[1] = expected[1]  # a reduction's input at other ranks than its root
+        for k, (a, b) in enumerate(zip(got, expected)):
+            expect(torch.allclose(a, b, atol=1e-5), "%s, %d: %s, %s" % (calls.__name__, k, a, b))
+    with manager(group, host):
+        data = inputs()
+        sums(group, data, [])
+    expect(torch.allclose(data[4], results_of(gloo, sums)[4], atol=1e-5), "a manager that waits")
+
+    # A future of all, in their order.
+    with manager(group, host, async_ops=True) as started:
+        ones = [torch.full((2,), float(k)) for k in range(3)]
+        for each in ones:
+            dist.broadcast(each, 0, async_op=True)
+    values = started.works[0].get_future().then(lambda f: [t[0].item() for t in f.value()]).wait()
+    expect(values == [0, 1, 2], "the future of three calls: %s" % values)
+
+    # Calls of another thread stand alone, and none has no work.
+    import threading
+
+    group._start_coalescing(host)
+    other = threading.Thread(target=lambda: group.barrier().wait())
+    other.start()
+    other.join()
+    expect(group._end_coalescing(host) is None, "the work of no calls")
+
+
+def coalesced_messages(rank, size):
+    right, left = (rank + 1) % size, (rank - 1) % size
+    gloo = dist.new_group(backend="gloo")
+    host = torch.device("cpu")
+    results = []
+    for group in (None, gloo):
+        # Alone, a rank of gloo cannot send to itself.
+        if size == 1:
+            continue
+        got = [torch.zeros(k) for k in (1, 5, 100000)]
+        ops = [dist.P2POp(dist.irecv, each, left, group=group) for each in got]
+        ops += [
+            dist.P2POp(dist.isend, torch.full((len(each),), rank + 0.5), right, group=group)
+            for each in got
+        ]
+        works = dist.batch_isend_irecv(ops)
+        backend = dist.distributed_c10d._get_default_group()
+        if hasattr(backend, "_get_backend") and group is None:
+            backend = backend._get_backend(host)
+            one = recorder()
+            expect(len(works) == (1 if one else len(ops)), "%d works" % len(works))
+            while one and not works[0].is_completed():
+                time.sleep(0.001)
+        for each in works:
+            each.wait()
+        results.append(torch.cat(got))
+    if results:
+        expect_equal(results[0], results[1], "messages beside gloo's")
+        expect(results[0][7].item() == left + 0.5, "messages from the left")
+
+
+def coalesced_failures(rank, size):
+    group = dist.distributed_c10d._get_default_group()
+    if size < 2 or not recorder():
+        return
+    with dist.distributed_c10d._coalescing_manager(group, torch.device("cpu"), True) as started:
+        dist.broadcast(torch.ones(3), 0, async_op=True)
+        dist.reduce(torch.ones(10 + rank), 0, async_op=True)
+        dist.broadcast(torch.ones(3), 0, async_op=True)
+    try:
+        started.wait()
+    except RuntimeError as failure:
+        expect("reduce, call 2 of the group" in str(failure), str(failure))
+    else:
+        expect(False, "no error for one of the calls")
+
+
+def recorder():
+    """True if PyTorch records the calls of blink's groups."""
+    return hasattr(torch._C._distributed_c10d, "FlightRecorderHook")
+
+
+def recorded(backend="blink"):
+    dump = torch._C._distributed_c10d._dump_fr_trace_json(backend=backend)
+    return json.loads(dump).get("entries", [])
+
+
+def wait_for_states(*states):
+    """Waits until the last recorded calls have these states."""
+    end = time.time() + 10
+    while True:
+        got = tuple(e["state"] for e in recorded()[-len(states) :])
+        if got == states:
+            return
+        expect(time.time() < end, "states %s, expected %s" % (got, states))
+        time.sleep(0.01)
+
+
+def recorded_calls(rank, size):
+    """PyTorch's flight recorder has each call and message, and knows that it has completed."""
+    if not recorder():
+        return
+    dist.all_reduce(torch.ones(4, dtype=torch.float64))
+    dist.all_gather([torch.empty(3) for _ in range(size)], torch.ones(3))
+    dist.broadcast(torch.ones(2, 5), 0, async_op=True).wait()
+    names = ["all_reduce", "all_gather", "broadcast"]
+    if size > 1:
+        right, left = (rank + 1) % size, (rank - 1) % size
+        dist.isend(torch.ones(7), right).wait()
+        dist.irecv(torch.ones(7), left).wait()
+        names += ["send %d->%d" % (rank, right), "recv %d<-%d" % (rank, left)]
+    wait_for_states(*["completed"] * len(names))
+    entries = recorded()
+    expect([e["profiling_name"] for e in entries] == ["blink:" + n for n in names], str(entries))
+    first = entries[0]
+    expect(first["input_sizes"] == [[4]] and first["input_dtypes"] == ["Double"], str(first))
+    expect([e["collective_seq_id"] for e in entries[:3]] == [1, 2, 3], str(entries))
+    expect([e["is_p2p"] for e in entries] == [False] * 3 + [True] * (len(names) - 3), str(entries))
+    expect(first["timeout_ms"] == limit.total_seconds() * 1000, str(first))
+    for each in entries:
+        begin, end = each["time_discovered_started_ns"], each["time_discovered_completed_ns"]
+        expect(each["time_created_ns"] <= begin <= end, "times of %s" % each)
+        expect(each["duration_ms"] >= 0, "duration of %s" % each)
+
+
+def analysed(size):
+    """Lets PyTorch's reader compare the ranks' dumps. Returns the collectives that do not fit."""
+    import pickle
+
+    from torch.distributed.flight_recorder import fr_trace
+
+    prefix = os.environ["TORCH_FR_DUMP_TEMP_FILE"]
+    folder, name = os.path.split(prefix)
+    end = time.time() + 10
+    while sum(f.startswith(name) for f in os.listdir(folder)) < size and time.time() < end:
+        time.sleep(0.05)
+    fr_trace.main([folder, "-p", name, "-o", prefix[: -len(name)] + "analysis"])
+    with open(prefix[: -len(name)] + "analysis", "rb") as file:
+        _, database = pickle.load(file)
+    return [c for c in database.collectives if not c.pass_check or c.missing_ranks]
+
+
+def a_recorded_rank_that_stays_away(rank, size):
+    """The other ranks write their records when they fail, and PyTorch's reader names the rank."""
+    if size < 2 or not recorder():
+        return
+    store = dist.distributed_c10d._get_default_store()
+    group = dist.distributed_c10d._get_default_group()
+    dist.all_reduce(torch.ones(3))
+    if rank != size - 1:
+        options = dist.AllreduceOptions()
+        options.timeout = datetime.timedelta(milliseconds=1500)
+        first = group.allreduce([torch.ones(4)], options)
+        second = group.allreduce([torch.ones(5)], options)
+        wait_for_states("completed", "started", "scheduled")
+        try:
+            first.wait()
+        except RuntimeError as failure:
+            expect("rank %d" % (size - 1) in str(failure), str(failure))
+        else:
+            expect(False, "no error for a rank that stays away")
+        wait_for_states("completed", "started", "started")  # which is to say: not completed
+        del second
+    else:
+        time.sleep(2)
+        torch._C._distributed_c10d._dump_fr_trace_file(rank, backend="blink")
+    store.set("written/%d" % rank, "yes")
+    store.wait(["written/%d" % r for r in range(size)])
+    if rank == 0:
+        wrong = analysed(size)
+        expect(len(wrong) > 0, "the reader finds nothing")
+        found = wrong[0]
+        expect(found.collective_seq_id == 2 and found.collective_name == "blink:all_reduce", str(found))
+        expect(found.missing_ranks == {size - 1}, str(found))
+    store.set("read/%d" % rank, "yes")
+    store.wait(["read/0"])
+
+
+def recorded_counts_that_differ(rank, size):
+    """All ranks fail and write their records, and PyTorch's reader names the sizes."""
+    if size < 2 or not recorder():
+        return
+    store = dist.distributed_c10d._get_default_store()
+    dist.broadcast(torch.ones(3), 0)
+    try:
+        dist.all_reduce(torch.ones(10 + rank))
+    except RuntimeError:
+        pass
+    else:
+        expect(False, "no error for counts that differ")
+    store.set("written/%d" % rank, "yes")
+    if rank == 0:
+        wrong = analysed(size)
+        expect(len(wrong) > 0 and wrong[0].mismatch_collectives, str(wrong))
+        expect(wrong[0].collective_seq_id == 2, str(wrong[0]))
+        for other, found in wrong[0].mismatch_collectives.items():
+            expect("SIZE_OR_SYNTAX_MISMATCH" in str(found.type_of_mismatch), str(found))
+            expect(found.input_sizes == [[10 + other]], str(found))
+    store.set("read/%d" % rank, "yes")
+    store.wait(["read/0"])
+
+
+def a_recorded_message_that_does_not_come(rank, size):
+    """Its receiver writes its record, and calls functions of the program for failures."""
+    if size < 2 or not recorder():
+        return
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+        reported = []
+        backend.register_abort_hook(7, lambda: reported.append(7))
+        backend.register_abort_hook(8, lambda: reported.append(8))
+        backend.unregister_abort_hook(8)
+        work = dist.irecv(torch.ones(3), 1)
+        expect(not work.is_completed(), "a message that was not sent")
+        wait_for_states("started")
+        try:
+            work.wait(datetime.timedelta(milliseconds=300))
+        except RuntimeError as failure:
+            expect("recv" in str(failure) and "rank 1" in str(failure), str(failure))
+        else:
+            expect(False, "no error for a message that does not come")
+        expect(reported == [7], "functions for failures: %s" % reported)
+        expect(os.path.exists(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + "0"), "no record")
+        expect(recorded()[-1]["profiling_name"] == "blink:recv 0<-1", str(recorded()[-1]))
+        expect(recorded()[-1]["state"] == "started", str(recorded()[-1]))
+    store.set("read/%d" % rank, "yes")
+    store.wait(["read/0"])
+
+
 tests = [
     reductions, truth_values, averages, copies, unequal_blocks, single_tensors, strided_tensors,
     started_calls, threads_wait, messages, sparse_tensors, sub_groups, objects, monitored_barriers,
     wrong_arguments, counts_that_differ, a_rank_that_dies, a_rank_that_stays_away,
-    survivors, a_new_rank_joins, a_future_may_wait_for_later_calls, an_order_of_the_ranks,
-    calls_after_the_end,
+    survivors, a_new_rank_joins, a_future_may_wait_for_later_calls,
+    a_group_that_ends_while_functions_run, an_order_of_the_ranks,
+    calls_after_the_end, coalesced_calls, coalesced_messages, coalesced_failures, recorded_calls,
+    a_recorded_rank_that_stays_away, a_recorded_message_that_does_not_come,
+    recorded_counts_that_differ,
 ]
 
 
@@ -501,6 +803,8 @@ def run(test, rank, size, path, pipe):
         if over_hosts:
             enter_host(rank, size, os.path.dirname(path))
         torch.set_num_threads(1)
+        os.environ["TORCH_FR_DUMP_TEMP_FILE"] = os.path.join(os.path.dirname(path), "trace_")
+        os.environ["TORCH_INCLUDE_STACK_TRACE"] = "0"  # the first takes PyTorch up to 15 s
         dist.init_process_group(
             "blink", init_method="file://" + path, rank=rank, world_size=size, timeout=limit
         )

@@ -216,8 +216,7 @@ TEST(message_communicator, ranks_end_communicators_in_orders_of_their_own) {
   });
 }
 
-// The last rank of a chain, or the root of a star, has sent all when its call ends. After it, a rank
-// that only computes would send nothing.
+// After its call a rank may only compute, and then it sends nothing. So its messages have left.
 TEST(message_communicator, a_call_ends_when_its_messages_have_left) {
   using communicator =
       blink::basic_message_communicator<blink::message_transport<blink_test::lazy_channel>>;

@@ -234,7 +234,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
 
   /// Waits until all neighbours have entered the call, because a rank may be at most one call ahead
-  /// of them, and until what they need of this rank has left.
+  /// of them. Then it waits until what they need of this rank has left.
   template <wait_policy Wait>
   [[nodiscard]] status match(Wait& wait) {
     for (int const peer : schedules_.present()->neighbours()) {
