@@ -69,7 +69,9 @@ backend::backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
 
 std::shared_ptr<engine> backend::present_engine() const {
   std::lock_guard<std::mutex> const lock(changing_);
-  TORCH_CHECK(engine_ != nullptr, "blink: the group has no ranks, expected reconfigure() first");
+  TORCH_CHECK(engine_ != nullptr, "blink: the group has ",
+              has_ended_ ? "ended, expected calls before its end"
+                         : "no ranks, expected reconfigure() first");
   return engine_;
 }
 
@@ -428,9 +430,15 @@ void backend::abort() {
   if (engine_ != nullptr) engine_->abort("the program aborts the group");
 }
 
+// Objects of the program may keep the group until the process ends, and peers may still be in the
+// last call. So the engine ends here.
 void backend::shutdown() {
   without_python_lock const others_run;
   line_->close();
+  std::shared_ptr<engine> ends;  // without the lock
+  std::lock_guard<std::mutex> const lock(changing_);
+  has_ended_ = true;
+  ends.swap(engine_);
 }
 #endif
 

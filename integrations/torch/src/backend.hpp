@@ -152,7 +152,8 @@ class backend final : public group_base {
   coalesced_calls coalesced_;
 #endif
   std::string handle_;           // see `new_handle`
-  mutable std::mutex changing_;  // the engine, rank and size
+  bool has_ended_ = false;       // by `shutdown`
+  mutable std::mutex changing_;  // the engine, rank, size and end
   std::mutex start_;
   std::uint64_t calls_ = 0;
   std::uint64_t barriers_ = 0;  // monitored ones

@@ -47,7 +47,8 @@ class control_messages {
         announcing_(&control),
         here_(&here),
         announcements_(control, eager_limit, part, here),
-        has_gone_(static_cast<std::size_t>(channel.rank_count())) {}
+        has_gone_(static_cast<std::size_t>(channel.rank_count())),
+        last_calls_(has_gone_.size()) {}
 
   /// Lets other work go on while this rank waits.
   void advance_while_waiting(detail::background_work* work) { background_ = work; }
@@ -234,11 +235,18 @@ class control_messages {
       return false;
     }
   }
+  /// True if a peer that is not lost has left without entering the present call.
+  ///
+  /// Its goodbye has the number of its last call, because the goodbye may overtake the announcement
+  /// of that call: only messages with one tag keep their order.
+  [[nodiscard]] bool has_left_before(int peer) const {
+    return is_gone(peer) && !is_lost(peer) && last_calls_[static_cast<std::size_t>(peer)] < call_;
+  }
   /// True if a neighbour is lost, or has left without entering the present call.
-  [[nodiscard]] bool is_deserted() {
+  [[nodiscard]] bool is_deserted() const {
     if (gone_ == 0 || neighbours_ == nullptr) return false;
     for (int const peer : *neighbours_) {
-      if (is_gone(peer) && (is_lost(peer) || !is_present(peer))) return true;
+      if (is_lost(peer) || has_left_before(peer)) return true;
     }
     return false;
   }
@@ -313,6 +321,7 @@ class control_messages {
     auto const from = static_cast<int>(heard_.rank);
     switch (heard_.kind) {
       case note::goodbye:
+        last_calls_[static_cast<std::size_t>(from)] = heard_.call;
         return count_as_gone(from);
       case note::question:
         return answer_to(from);
@@ -373,8 +382,9 @@ class control_messages {
   detail::background_work* background_ = nullptr;
   detail::host_ranks* here_;
   call_announcements<Channel> announcements_;
-  detail::asked_failure users_;  // that any thread asks for
-  std::vector<bool> has_gone_;   // by rank
+  detail::asked_failure users_;            // that any thread asks for
+  std::vector<bool> has_gone_;             // by rank
+  std::vector<std::uint64_t> last_calls_;  // by rank, of those that have said goodbye
   std::vector<int> const* neighbours_ = nullptr;
   std::uint64_t call_ = 0;
   std::uint64_t entered_ = detail::coarse_nanoseconds();  // time of the last call

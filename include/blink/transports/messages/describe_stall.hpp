@@ -65,7 +65,7 @@ class answering_peers {
   [[nodiscard]] bool is_without_its_part(int peer) const {
     auto const& all = messages_->neighbours();
     if (std::find(all.begin(), all.end(), peer) == all.end()) return false;
-    return messages_->is_lost(peer) || (is_absent(peer) && messages_->is_gone(peer));
+    return messages_->is_lost(peer) || messages_->has_left_before(peer);
   }
 
   control_messages<Channel>* messages_;
