@@ -32,8 +32,9 @@ void run_check(check_options options) {
   if (is_named) options.machine = options.first;
   auto const& file = is_named ? options.second : options.first;
   std::string const expected = options.machine.empty()
-                                   ? "an algorithm of MSCCL or an execution plan of MSCCL++, or a "
-                                     "machine before a plan file"
+                                   ? "an algorithm of MSCCL, an execution plan of MSCCL++, a "
+                                     "schedule in GOAL or a file of a Chakra trace, or a machine "
+                                     "before a plan file"
                                    : "a plan file";
   auto const text = detail::file_text(file, expected);
   if (is_program_text(text)) {
@@ -69,9 +70,11 @@ void add_check_command(CLI::App& app) {
       "Check a plan file against a machine: every contribution arrives exactly once, "
       "no rank waits\n"
       "without end, loads are within capacities, rate and bound are as claimed. Or check an MSCCL\n"
-      "algorithm (XML) or an MSCCL++ execution plan (JSON), of any author, operation by "
-      "operation;\n"
-      "with a machine, show the load on its links. The contents decide, not the file's name.\n"
+      "algorithm (XML), an MSCCL++ execution plan (JSON), a schedule in GOAL or a Chakra trace, "
+      "of\n"
+      "any author, operation by operation; with a machine, show the load on its links. The "
+      "contents\n"
+      "decide, not the file's name. Of a trace, PREFIX.0.et stands for the files of all ranks.\n"
       "  blink check MACHINE PLAN    blink check ALGORITHM [--machine MACHINE]\n"
       "Exit status 2 names the first fault.");
   command
@@ -80,8 +83,8 @@ void add_check_command(CLI::App& app) {
       ->required();
   command->add_option(
       "PLAN", options->second,
-      "plan file, as blink plan --out writes it (of groups too), or an algorithm of MSCCL or "
-      "MSCCL++");
+      "plan file, as blink plan --out writes it (of groups too), or an algorithm of MSCCL, "
+      "MSCCL++,\nGOAL or Chakra");
   command->add_option("--machine,-m", options->machine, "the machine, for an algorithm alone");
   add_reading_options(*command, *options, "of the machine that take part");
   command->callback([options] { run_check(*options); });

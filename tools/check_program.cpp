@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_program.hpp"
 
+#include <blink/interop/check_message_program.hpp>
 #include <blink/interop/check_mscclpp_program.hpp>
 #include <blink/interop/check_program.hpp>
 #include <blink/interop/graph_load.hpp>
+#include <blink/interop/message_program.hpp>
 #include <blink/interop/mscclpp_load.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 #include <blink/interop/program_load.hpp>
+#include <blink/interop/read_chakra.hpp>
+#include <blink/interop/read_goal.hpp>
 #include <blink/interop/read_msccl_xml.hpp>
 #include <blink/interop/read_mscclpp_json.hpp>
 #include <blink/planning/make_plan.hpp>
@@ -86,11 +90,13 @@ void print_load(topology const& machine, Program const& program, program_report 
   print_links(load);
 }
 
+/// other_name: of a collective that blink does not know
 template <class Program>
-void print_collective(Program const& program, program_report const& report) {
-  auto const name = program.collective                ? std::string(to_text(*program.collective))
-                    : program.collective_name.empty() ? "not named"
-                                                      : detail::printable(program.collective_name);
+void print_collective(Program const& program, std::string const& other_name,
+                      program_report const& report) {
+  auto const name = program.collective   ? std::string(to_text(*program.collective))
+                    : other_name.empty() ? "not named"
+                                         : detail::printable(other_name);
   std::printf("collective   %s over %zu ranks%s%s\n", name.c_str(), program.ranks.size(),
               report.root ? (", root " + std::to_string(*report.root)).c_str() : "",
               program.collective ? "" : ", whose meaning is not known: only run");
@@ -115,7 +121,7 @@ void check_msccl(std::string const& text, std::string const& file,
               program.runs_in_place && program.runs_out_of_place ? ", in place and out of place"
               : program.runs_in_place                            ? ", in place"
                                                                  : ", out of place");
-  print_collective(program, report);
+  print_collective(program, program.collective_name, report);
   std::printf(
       "program      %d chunks, %d channels, at most %zu blocks a rank, %zu steps a block, %s\n",
       program.chunk_count, program.channel_count, blocks, steps, program.protocol.c_str());
@@ -137,11 +143,42 @@ void check_mscclpp(std::string const& text, std::string const& file,
     for (auto const& block : rank.blocks) operations = std::max(operations, operation_count(block));
   }
   std::printf("%s: sound%s\n", file.c_str(), program.in_place ? ", in place" : ", out of place");
-  print_collective(program, report);
+  print_collective(program, program.collective_name, report);
   std::printf("program      %d chunks, at most %zu blocks a rank, %d operations a block, %s\n",
               chunks, blocks, operations, program.has_packets ? "LL" : "Simple");
   print_notes(report);
   if (machine) print_load(*machine, program, report);
+}
+
+/// what: the format of the files
+void check_messages(message_program const& program, std::string const& file, char const* what,
+                    std::optional<topology> const& machine) {
+  auto const report = check_message_program(program);
+  if (!report) throw input_error(file + ": " + *report.fault);
+  std::size_t operations = 0;
+  std::size_t messages = 0;
+  for (auto const& rank : program.ranks) {
+    operations = std::max(operations, rank.operations.size());
+    for (auto const& each : rank.operations) messages += each.kind == message_kind::send ? 1 : 0;
+  }
+  std::printf("%s: sound%s%s\n", file.c_str(), program.runs_in_place ? ", in place" : "",
+              !program.runs_out_of_place ? ""
+              : program.runs_in_place    ? " and out of place"
+                                         : ", out of place");
+  print_collective(program, "", report);
+  std::printf("program      %s, %zu messages, at most %zu operations a rank\n", what, messages,
+              operations);
+  if (program.has_data) {
+    std::printf("chunks       %d of %lld bytes\n", program.chunk_count,
+                static_cast<long long>(program.chunk_bytes));
+  }
+  print_notes(report);
+  if (!machine) return;
+  if (program.has_data) {
+    print_load(*machine, program, report);
+  } else {
+    std::printf("load         not known without the size of the buffer\n");
+  }
 }
 
 /// Shows what NCCL has found, and with a machine its rings beside the optimum.
@@ -179,14 +216,18 @@ void check_graphs(std::string const& text, std::string const& file,
 }  // namespace
 
 bool is_program_text(std::string const& text) {
-  return is_xml(text) || is_mscclpp_plan(text);
+  return is_xml(text) || is_mscclpp_plan(text) || is_goal(text) || is_chakra(text);
 }
 
 void check_program_text(std::string const& text, std::string const& file,
                         std::optional<topology> const& machine) {
-  if (!is_xml(text)) return check_mscclpp(text, file, machine);
-  if (is_nccl_graph(text)) return check_graphs(text, file, machine);
-  check_msccl(text, file, machine);
+  if (is_xml(text)) {
+    return is_nccl_graph(text) ? check_graphs(text, file, machine)
+                               : check_msccl(text, file, machine);
+  }
+  if (is_mscclpp_plan(text)) return check_mscclpp(text, file, machine);
+  if (is_goal(text)) return check_messages(read_goal(text, file), file, "GOAL", machine);
+  check_messages(read_chakra_files(file), file, "Chakra", machine);
 }
 
 }  // namespace blink::tools

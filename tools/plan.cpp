@@ -318,7 +318,8 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
                       {only_algorithm(p.collective, p.planner, std::move(plan))});
     std::printf("\ntuning table written to %s\n", options.sizes.algorithms.c_str());
   }
-  export_plan(machine, p, options.exports);
+  export_plan(machine, p, options.exports,
+              static_cast<std::int64_t>(read_bytes("--bytes", options.bytes)));
   if (!options.svg.empty()) {
     detail::write_text(options.svg, draw_svg(machine, p));
     std::printf("\npicture written to %s\n", options.svg.c_str());
@@ -386,7 +387,7 @@ void run_plan(plan_arguments const& options) {
 void refuse_ignored_options(CLI::App& command) {
   std::vector<std::string> const hints = {"--hints", "--max-trees", "--max-height", "--weight-unit",
                                           "--trees-per-root"};
-  std::vector<std::string> const files = {"--svg", "--msccl", "--mscclpp"};
+  std::vector<std::string> const files = {"--svg", "--msccl", "--mscclpp", "--goal", "--chakra"};
   auto const refuse = [&](std::string const& mode, std::vector<std::string> const& others) {
     for (auto const& other : others) {
       command.get_option(mode)->excludes(command.get_option(other));
@@ -440,8 +441,10 @@ void add_plan_command(CLI::App& app) {
   command
       ->add_option(
           "--bytes", options->bytes,
-          "size of the buffer, such as 64M, for --planner hybrid, and for --links auto to take\n"
-          "all links where that is faster; 0: large for hybrid, the fastest kind for auto")
+          "size of the buffer, such as 64M, for --goal and --chakra, for --planner hybrid, and "
+          "for\n"
+          "--links auto to take all links where that is faster; 0: large for hybrid, the fastest\n"
+          "kind for auto")
       ->capture_default_str();
   command
       ->add_option("--slow-start-us", options->slow_start_microseconds,

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads any bytes as a plan, a plan of groups, hints, tuning tables, an MSCCL algorithm or an
-// execution plan of MSCCL++ (libFuzzer). The first byte chooses which.
+// Reads any bytes as a plan or another file of the planning side (libFuzzer). The first byte
+// chooses: a plan, a plan of groups, hints, tuning tables, a program for MSCCL, MSCCL++, GOAL or
+// Chakra.
 
 #include <blink/core/error.hpp>
+#include <blink/interop/check_message_program.hpp>
 #include <blink/interop/check_mscclpp_program.hpp>
 #include <blink/interop/check_program.hpp>
+#include <blink/interop/read_chakra.hpp>
+#include <blink/interop/read_goal.hpp>
 #include <blink/interop/read_msccl_xml.hpp>
 #include <blink/interop/read_mscclpp_json.hpp>
+#include <blink/interop/write_goal.hpp>
 #include <blink/interop/write_mscclpp_json.hpp>
 #include <blink/planning/constraints/read_hints.hpp>
 #include <blink/planning/plan/groups_file.hpp>
@@ -16,13 +21,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   if (size == 0) return 0;
   std::string_view const text(reinterpret_cast<char const*>(data) + 1, size - 1);
   try {
-    switch (data[0] % 6) {
+    switch (data[0] % 8) {
       case 0: {
         auto const plan = blink::read_plan(text, "input");
         auto const written = blink::write_plan(plan);
@@ -41,10 +47,23 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       case 4:
         (void)blink::check_program(blink::read_msccl_xml(text, "input"));
         break;
-      default: {
+      case 5: {
         auto const program = blink::read_mscclpp_json(text, "input");
         (void)blink::check_mscclpp_program(program);
         (void)blink::write_mscclpp_json(program);
+        break;
+      }
+      case 6: {
+        auto const program = blink::read_goal(text, "input");
+        (void)blink::check_message_program(program);
+        auto const written = blink::write_goal(program);
+        if (blink::write_goal(blink::read_goal(written, "copy")) != written) std::abort();
+        break;
+      }
+      default: {  // two ranks with the same file
+        std::string const bytes(text);
+        (void)blink::check_message_program(
+            blink::read_chakra({{"input.0.et", bytes}, {"input.1.et", bytes}}));
       }
     }
   } catch (blink::error const&) {  // the right answer to most bytes

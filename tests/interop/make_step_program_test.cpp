@@ -9,12 +9,12 @@
 #include <blink/topology/subset.hpp>
 
 #include <gtest/gtest.h>
+#include <support/random_plans.hpp>
 #include <support/small_machines.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +23,7 @@ namespace {
 
 using namespace blink;
 
-constexpr collective tree_collectives[] = {collective::all_reduce, collective::all_gather,
-                                           collective::reduce_scatter, collective::broadcast,
-                                           collective::reduce};
+using test::tree_collectives;
 
 /// Sound with a single slot in each queue, and the same after a file.
 void expect_sound(step_program const& program) {
@@ -183,43 +181,12 @@ TEST(make_step_program, every_planner_and_root) {
   }
 }
 
-// One direct path for each pair: every flow of every collective that has some.
-plan flows(collective kind, int ranks, int root) {
-  plan p;
-  p.collective = kind;
-  p.planner = "by hand";
-  p.unit = "GB/s";
-  for (int r = 0; r < ranks; ++r) p.ranks.push_back(r);
-  for (int from = 0; from < ranks; ++from) {
-    for (int to = 0; to < ranks; ++to) {
-      bool const wanted = kind == collective::all_to_all ||
-                          (kind == collective::gather ? to == root : from == root);
-      if (from == to || !wanted) continue;
-      tree t{from, rational(1), {}, {}, {from, to}};
-      // Around by every other rank, a third of it.
-      int const by = (std::max(from, to) + 1) % ranks;
-      if (by != from && by != to) {
-        t.weight = rational(1, 3);
-        t.broadcast = {{from, by, {from, by}}, {by, to, {by, to}}};
-        p.trees.push_back(t);
-        t.weight = rational(2, 3);
-      }
-      t.broadcast = {{from, to, {from, to}}};
-      p.trees.push_back(t);
-    }
-  }
-  p.rate = rational(ranks);
-  return p;
-}
-
 TEST(make_step_program, flows_over_other_ranks) {
-  std::vector<std::vector<std::int64_t>> matrix(5, std::vector<std::int64_t>(5, 10));
-  for (std::size_t i = 0; i < 5; ++i) matrix[i][i] = 0;
-  auto const machine = test::direct_machine(matrix);
+  auto const machine = test::make_full_machine(5);
   for (auto const kind : {collective::gather, collective::scatter, collective::all_to_all}) {
     for (int const instances : {1, 3}) {
       SCOPED_TRACE(to_text(kind));
-      auto const result = make_step_program(machine, flows(kind, 5, 2), {instances});
+      auto const result = make_step_program(machine, test::make_flows(kind, 5, 2), {instances});
       expect_limits(result);
       expect_sound(result.program);
       EXPECT_EQ(result.program.chunk_count, instances * (kind == collective::all_to_all ? 15 : 3));
@@ -228,60 +195,18 @@ TEST(make_step_program, flows_over_other_ranks) {
 }
 
 TEST(make_step_program, random_forests) {
-  // Any trees at all, with weights that have nothing to do with each other.
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
-    std::mt19937 random(seed);
-    auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-    int const ranks = 2 + below(6);
-    std::vector<std::vector<std::int64_t>> matrix(
-        static_cast<std::size_t>(ranks),
-        std::vector<std::int64_t>(static_cast<std::size_t>(ranks)));
-    for (std::size_t i = 0; i < matrix.size(); ++i) {
-      for (std::size_t j = 0; j < matrix.size(); ++j) matrix[i][j] = i == j ? 0 : 1 + below(9);
-    }
-    auto const machine = test::direct_machine(matrix);
-    plan p;
-    p.collective = tree_collectives[seed % 5];
-    p.planner = "random";
-    p.unit = "GB/s";
-    for (int r = 0; r < ranks; ++r) p.ranks.push_back(r);
-    bool const equal = has_equal_roots(p.collective);
-    int const one_root = below(ranks);
-    auto const edges = [&](int root, bool up) {
-      std::vector<int> in_tree{root};
-      std::vector<tree_edge> result;
-      for (int r = 0; r < ranks; ++r) {
-        if (r == root) continue;
-        int const other =
-            in_tree[static_cast<std::size_t>(below(static_cast<int>(in_tree.size())))];
-        if (up) result.push_back({r, other, {r, other}});
-        if (!up) result.push_back({other, r, {other, r}});
-        in_tree.push_back(r);
-      }
-      return result;
-    };
-    for (int i = 0; i < (equal ? ranks : 1 + below(6)); ++i) {
-      tree t{equal                                    ? i
-             : p.collective == collective::all_reduce ? below(ranks)
-                                                      : one_root,
-             equal ? rational(1) : rational(1 + below(7), 1 + below(7)),
-             {},
-             {}};
-      if (has_reduce_phase(p.collective)) t.reduce = edges(t.root, true);
-      if (has_broadcast_phase(p.collective)) t.broadcast = edges(t.root, false);
-      p.rate += t.weight;
-      p.trees.push_back(t);
-    }
+    auto const [machine, p] = test::make_random_forest(seed);
     for (int const most : {4096, 10}) {
-      auto const result = make_step_program(machine, p, {1 + below(2), most});
+      auto const result = make_step_program(machine, p, {1 + static_cast<int>(seed) % 2, most});
       expect_limits(result);
       expect_sound(result.program);
     }
     // The same in fewer blocks: every connection paired.
     step_program_options few;
     few.most_chunks = 64;
-    few.limits.blocks = ranks;
+    few.limits.blocks = static_cast<int>(p.ranks.size());
     try {
       expect_sound(make_step_program(machine, p, few).program);
     } catch (planning_error const& reason) {

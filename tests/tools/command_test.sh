@@ -69,6 +69,21 @@ ok "all_to_all as MSCCL is sound" "rate/bound 100.0 %" "$blink" check a.xml --ma
 ok "all_to_all as MSCCL++ is sound" "bound .* rate/bound" "$blink" check dgx1v m.json
 cp m.json renamed.xml
 cp a.xml renamed.json
+for collective in all_reduce reduce scatter all_to_all; do
+  ok "$collective as GOAL and Chakra" "GOAL schedule written to a.goal" "$blink" plan dgx1v -c $collective --bytes 1M --slices 4 --goal a.goal --chakra trace --force
+  ok "$collective as GOAL is sound" "rate/bound 100.0 %" "$blink" check a.goal --machine dgx1v
+  ok "$collective as Chakra is sound" "program      Chakra, .* messages" "$blink" check trace.3.et
+done
+cp a.goal renamed.txt
+ok "GOAL by its contents" "program      GOAL" "$blink" check renamed.txt
+refused "a trace over another" "trace.0.et exists" "$blink" plan dgx1v --bytes 1M --chakra trace
+refused "GOAL without a size" "--bytes" "$blink" plan dgx1v --goal b.goal
+refused "GOAL of nothing" "expected more than 0 bytes" "$blink" plan dgx1v --bytes 0 --goal b.goal
+sed -i 's/^l3: send \(.*\) tag /l3: send \1 tag 9/' a.goal
+refused "a lost message" "and that rank has no such " "$blink" check a.goal
+mv trace.2.et other.et
+refused "a trace with a rank missing" "trace.2.et: cannot be opened" "$blink" check trace.7.et
+refused "a trace of another name" "expected a name such as PREFIX.0.et" "$blink" check other.et
 ok "MSCCL++ by its contents" "sound, out of place" "$blink" check renamed.xml
 ok "MSCCL by its contents" "channels" "$blink" check renamed.json
 sed 's/"name": "wait"/"name": "nop"/' m.json >c.json

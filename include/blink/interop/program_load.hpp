@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/interop/message_program.hpp>
 #include <blink/interop/step_program.hpp>
 #include <blink/planning/plan/detail/route.hpp>
 #include <blink/topology/topology.hpp>
@@ -116,10 +117,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// Throws: input_error if the numbers of ranks differ; planning_error if two ranks have no route.
 [[nodiscard]] inline program_load load_of(topology const& machine, step_program const& program) {
   detail::load_router router(machine, program.ranks.size());
-  bool const counts_one_rank =
-      program.collective && has_blocks(*program.collective) && has_root(*program.collective);
-  auto const buffer = static_cast<std::int64_t>(program.chunk_count) *
-                      (counts_one_rank ? std::ssize(program.ranks) : 1);
+  auto const buffer = detail::whole_chunks(program);
   std::map<std::pair<std::size_t, std::size_t>, std::int64_t> sent;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     for (auto const& block : program.ranks[r].blocks) {
@@ -127,6 +125,25 @@ namespace blink { inline namespace BLINK_ABI {
         if (!sends(step.kind)) continue;
         sent[{r, static_cast<std::size_t>(block.send_peer)}] += step.count;
       }
+    }
+  }
+  for (auto const& [ends, chunks] : sent) router.add({ends}, chunks, rational(chunks) / buffer);
+  return router.load();
+}
+
+/// Routes the messages of a sound program whose places of data are known, in the same way.
+///
+/// Pre:    program.has_data.
+/// Throws: as for step programs; precondition_error for programs without places of data.
+[[nodiscard]] inline program_load load_of(topology const& machine, message_program const& program) {
+  expects(program.has_data, "load_of: expected a program with places of data");
+  detail::load_router router(machine, program.ranks.size());
+  auto const buffer = detail::whole_chunks(program);
+  std::map<std::pair<std::size_t, std::size_t>, std::int64_t> sent;
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    for (auto const& each : program.ranks[r].operations) {
+      if (each.kind != message_kind::send) continue;
+      sent[{r, static_cast<std::size_t>(each.peer)}] += each.data->sources.front().count;
     }
   }
   for (auto const& [ends, chunks] : sent) router.add({ends}, chunks, rational(chunks) / buffer);

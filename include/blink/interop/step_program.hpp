@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -165,6 +166,21 @@ struct chunk_counts {
 [[nodiscard]] constexpr int block_chunks(collective kind, int chunk_count, int rank_count) {
   return has_root(kind) ? chunk_count : chunk_count / rank_count;
 }
+
+namespace detail {
+
+/// The number of chunks of the whole buffer, which a plan's rate counts.
+///
+/// Program: a step program or a program of messages
+template <class Program>
+[[nodiscard]] std::int64_t whole_chunks(Program const& program) {
+  bool const counts_one_rank =
+      program.collective && has_blocks(*program.collective) && has_root(*program.collective);
+  return static_cast<std::int64_t>(program.chunk_count) *
+         (counts_one_rank ? std::ssize(program.ranks) : 1);
+}
+
+}  // namespace detail
 
 /// The number of chunks of a rank's buffers.
 /// Pre: the number of ranks divides `chunk_count` where the collective cuts the buffer by ranks.

@@ -154,7 +154,9 @@ template <class Program>
 /// One rank's buffers. In place, input and output share cells.
 class rank_memory {
  public:
-  rank_memory(step_program const& program, int rank, bool in_place, int root) {
+  /// Program: a step program or a program of messages
+  template <class Program>
+  rank_memory(Program const& program, int rank, bool in_place, int root) {
     auto const& here = program.ranks[static_cast<std::size_t>(rank)];
     layout_ = layout_of(program, program.chunk_count, rank, root, in_place);
     cells_.resize(static_cast<std::size_t>(layout_.scratch) +
@@ -175,6 +177,29 @@ class rank_memory {
   std::vector<chunk_cell> cells_;
 };
 
+/// Notes that a step reads a chunk, in the place of its block's last read.
+inline void add_read(chunk_cell& cell, chunk_access const& access) {
+  for (auto& other : cell.read) {
+    if (other.block == access.block) {
+      other = access;
+      return;
+    }
+  }
+  cell.read.push_back(access);
+}
+
+/// A rank whose input has changed; nothing if there is none. Never a rank whose input and output
+/// share memory.
+[[nodiscard]] inline std::optional<int> rank_with_changed_input(std::vector<rank_memory>& memory) {
+  for (std::size_t rank = 0; rank < memory.size(); ++rank) {
+    for (int c = 0; c < memory[rank].counts().input; ++c) {
+      auto const& cell = memory[rank].cell({step_buffer::input, c});
+      if (cell.written.block >= 0) return static_cast<int>(rank);
+    }
+  }
+  return std::nullopt;
+}
+
 /// The final value of an output chunk; nothing where the collective does not define it.
 [[nodiscard]] inline std::optional<std::vector<chunk_origin>> wanted_value(
     collective kind, int rank, int chunk, int rank_count, int chunk_count, int root) {
@@ -190,6 +215,29 @@ class rank_memory {
   int const of_input = has_input_blocks(kind) ? rank * block + in_block : in_block;
   if (has_reduce_phase(kind)) return sum(of_input);
   return std::vector<chunk_origin>{{has_output_blocks(kind) ? chunk / block : root, of_input}};
+}
+
+/// Checks that every output chunk has the value that the collective defines, if that is known.
+///
+/// Program:  a step program or a program of messages
+/// place_of: the place of the access that wrote an output chunk; called with rank, access and chunk
+/// Throws:   program_fault for the first chunk with another value.
+template <class Program, class PlaceOf>
+void check_results(Program const& program, std::vector<rank_memory>& memory, int root,
+                   PlaceOf const& place_of) {
+  if (!program.collective) return;
+  int const ranks = static_cast<int>(memory.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto& here = memory[static_cast<std::size_t>(rank)];
+    for (int c = 0; c < here.counts().output; ++c) {
+      auto const wanted =
+          wanted_value(*program.collective, rank, c, ranks, program.chunk_count, root);
+      auto const& cell = here.cell({step_buffer::output, c});
+      if (wanted && (!cell.value || *cell.value != *wanted)) {
+        throw program_fault(place_of(rank, cell.written, c), difference(cell.value, *wanted));
+      }
+    }
+  }
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -9,7 +9,6 @@
 #include <blink/interop/detail/program_memory.hpp>
 #include <blink/interop/step_program.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -59,33 +58,15 @@ class program_run {
 
   /// Throws: program_fault for the first output chunk whose value is not the collective's.
   void check_results() {
-    if (!program_->collective) return;
-    int const ranks = static_cast<int>(memory_.size());
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto& memory = memory_[static_cast<std::size_t>(rank)];
-      for (int c = 0; c < memory.counts().output; ++c) {
-        auto const wanted =
-            wanted_value(*program_->collective, rank, c, ranks, program_->chunk_count, root_);
-        auto const& cell = memory.cell({step_buffer::output, c});
-        if (wanted && (!cell.value || *cell.value != *wanted)) {
-          auto const& by = cell.written;
-          program_place const at{rank, by.block < 0 ? -1 : blocks_[by.block].index, by.step, c};
-          throw program_fault(at, difference(cell.value, *wanted));
-        }
-      }
-    }
+    detail::check_results(
+        *program_, memory_, root_, [&](int rank, chunk_access const& by, int chunk) {
+          return program_place{rank, by.block < 0 ? -1 : blocks_[by.block].index, by.step, chunk};
+        });
   }
 
-  /// A rank whose input has changed; nothing if there is none. Never a rank whose input and output
-  /// share memory.
+  /// A rank whose input has changed; nothing if there is none.
   [[nodiscard]] std::optional<int> rank_with_changed_input() {
-    for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
-      for (int c = 0; c < memory_[rank].counts().input; ++c) {
-        auto const& cell = memory_[rank].cell({step_buffer::input, c});
-        if (cell.written.block >= 0) return static_cast<int>(rank);
-      }
-    }
-    return std::nullopt;
+    return detail::rank_with_changed_input(memory_);
   }
 
  private:
@@ -154,13 +135,7 @@ class program_run {
                                               " before anything is written there");
     }
     require_over(b, place, "reads", cell.written, "writes");
-    auto const before = std::find_if(cell.read.begin(), cell.read.end(),
-                                     [&](auto const& other) { return other.block == b.number; });
-    if (before == cell.read.end()) {
-      cell.read.push_back(access_of(b));
-    } else {
-      *before = access_of(b);
-    }
+    add_read(cell, access_of(b));
     return cell.value;
   }
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/plan/plan.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <support/small_machines.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+// Plans that no planner makes, for the writers of programs.
+
+namespace blink::test {
+
+inline constexpr collective tree_collectives[] = {collective::all_reduce, collective::all_gather,
+                                                  collective::reduce_scatter, collective::broadcast,
+                                                  collective::reduce};
+
+/// A plan on its machine.
+struct planned_machine {
+  topology machine;
+  blink::plan plan;
+};
+
+/// Any trees at all over up to seven ranks, with weights that have nothing to do with each other.
+/// The seeds take the collectives in turn.
+inline planned_machine make_random_forest(unsigned seed) {
+  std::mt19937 random(seed);
+  auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  int const ranks = 2 + below(6);
+  std::vector<std::vector<std::int64_t>> matrix(
+      static_cast<std::size_t>(ranks), std::vector<std::int64_t>(static_cast<std::size_t>(ranks)));
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    for (std::size_t j = 0; j < matrix.size(); ++j) matrix[i][j] = i == j ? 0 : 1 + below(9);
+  }
+  plan p;
+  p.collective = tree_collectives[seed % 5];
+  p.planner = "random";
+  p.unit = "GB/s";
+  for (int r = 0; r < ranks; ++r) p.ranks.push_back(r);
+  bool const equal = has_equal_roots(p.collective);
+  int const one_root = below(ranks);
+  auto const edges = [&](int root, bool up) {
+    std::vector<int> in_tree{root};
+    std::vector<tree_edge> result;
+    for (int r = 0; r < ranks; ++r) {
+      if (r == root) continue;
+      int const other = in_tree[static_cast<std::size_t>(below(static_cast<int>(in_tree.size())))];
+      if (up) result.push_back({r, other, {r, other}});
+      if (!up) result.push_back({other, r, {other, r}});
+      in_tree.push_back(r);
+    }
+    return result;
+  };
+  for (int i = 0; i < (equal ? ranks : 1 + below(6)); ++i) {
+    tree t{equal                                    ? i
+           : p.collective == collective::all_reduce ? below(ranks)
+                                                    : one_root,
+           equal ? rational(1) : rational(1 + below(7), 1 + below(7)),
+           {},
+           {}};
+    if (has_reduce_phase(p.collective)) t.reduce = edges(t.root, true);
+    if (has_broadcast_phase(p.collective)) t.broadcast = edges(t.root, false);
+    p.rate += t.weight;
+    p.trees.push_back(t);
+  }
+  return {direct_machine(matrix), p};
+}
+
+/// Flows of a gather, scatter or all_to_all: for each pair a direct path, and one by another rank.
+inline plan make_flows(collective kind, int ranks, int root) {
+  plan p;
+  p.collective = kind;
+  p.planner = "by hand";
+  p.unit = "GB/s";
+  for (int r = 0; r < ranks; ++r) p.ranks.push_back(r);
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      bool const wanted = kind == collective::all_to_all ||
+                          (kind == collective::gather ? to == root : from == root);
+      if (from == to || !wanted) continue;
+      tree t{from, rational(1), {}, {}, {from, to}};
+      // Around by every other rank, a third of it.
+      int const by = (std::max(from, to) + 1) % ranks;
+      if (by != from && by != to) {
+        t.weight = rational(1, 3);
+        t.broadcast = {{from, by, {from, by}}, {by, to, {by, to}}};
+        p.trees.push_back(t);
+        t.weight = rational(2, 3);
+      }
+      t.broadcast = {{from, to, {from, to}}};
+      p.trees.push_back(t);
+    }
+  }
+  p.rate = rational(ranks);
+  return p;
+}
+
+/// A machine with a link from each rank to each other one.
+inline topology make_full_machine(std::size_t ranks) {
+  std::vector<std::vector<std::int64_t>> matrix(ranks, std::vector<std::int64_t>(ranks, 10));
+  for (std::size_t i = 0; i < ranks; ++i) matrix[i][i] = 0;
+  return direct_machine(matrix);
+}
+
+}  // namespace blink::test
