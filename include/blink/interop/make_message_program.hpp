@@ -70,10 +70,10 @@ class message_tags {
 };
 
 /// Writes the steps of one rank's thread blocks as operations.
-class message_writer {
+class message_step_writer {
  public:
-  message_writer(rank_program const& from, int rank, message_tags const& tags,
-                 message_program_options const& options, std::int64_t chunk_bytes)
+  message_step_writer(rank_program const& from, int rank, message_tags const& tags,
+                      message_program_options const& options, std::int64_t chunk_bytes)
       : from_(&from), rank_(rank), tags_(&tags), options_(&options), chunk_bytes_(chunk_bytes) {}
 
   /// Throws: precondition_error for a dependency that does not exist; planning_error if blocks wait
@@ -281,8 +281,8 @@ class message_writer {
   if (program.collective && has_root(*program.collective)) result.root = program.root;
   detail::message_tags const tags(program, options.slices);
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    result.ranks.push_back(detail::message_writer(program.ranks[rank], static_cast<int>(rank), tags,
-                                                  options, result.chunk_bytes)
+    result.ranks.push_back(detail::message_step_writer(program.ranks[rank], static_cast<int>(rank),
+                                                       tags, options, result.chunk_bytes)
                                .write());
   }
   return result;
