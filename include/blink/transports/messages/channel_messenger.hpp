@@ -11,6 +11,7 @@
 #include <blink/transports/host/host_wait.hpp>
 #include <blink/transports/messages/background_work.hpp>
 #include <blink/transports/messages/message_channel.hpp>
+#include <blink/transports/messages/message_frames.hpp>
 #include <blink/transports/messages/message_pieces.hpp>
 
 #include <algorithm>
@@ -18,9 +19,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <list>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -33,8 +32,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The messenger of a rank whose peers are reached by a channel.
 ///
-/// A message begins with a frame: source, tag, bytes, and the data if they are few. Larger data
-/// follow in pieces (`message_pieces.hpp`).
+/// A message begins with a frame (`message_frame`): source, tag, bytes, and the data if they are
+/// few. Larger data follow in pieces (`outgoing_message`).
 ///
 /// A send of pieces ends when the last one has left. The receiver asks for them once a receive
 /// matches, or while it waits for another message. Both move while a thread of the rank tests or
@@ -48,14 +47,10 @@ class channel_messenger final : public messenger, public detail::background_work
       : channel_(std::move(channel)),
         limits_(limits),
         faults_(channel_.rank()),
-        heard_(std::max(std::min(channel_.eager_bytes(), largest_frame), sizeof(frame))),
-        room_(heard_.size() - sizeof(frame)),
+        frames_(channel_),
         next_number_(static_cast<std::size_t>(channel_.rank_count())),
         has_left_(next_number_.size()),
-        frames_(heard_.size()),
-        pieces_(detail::piece_bytes) {
-    listen();
-  }
+        pieces_(detail::piece_bytes) {}
 
   [[nodiscard]] operation* start_send(int peer, int tag, void const* data,
                                       std::size_t bytes) override {
@@ -69,8 +64,8 @@ class channel_messenger final : public messenger, public detail::background_work
     }
     move();
     if (is_unreachable(peer)) faults_.fail_lost(name, peer, name_of_rank(peer), has_left(peer));
-    if (bytes <= room_ && leaving_.size() < most_leaving) {
-      send_frame(peer, {frame::content::whole, rank(), tag, 0, bytes}, first, bytes);
+    if (bytes <= frames_.room() && frames_.leaving() < most_leaving) {
+      frames_.send(peer, {frame::content::whole, rank(), tag, 0, bytes}, first, bytes);
       move();
       return nullptr;
     }
@@ -79,7 +74,7 @@ class channel_messenger final : public messenger, public detail::background_work
                            " large messages have not been received, expected fewer");
     }
     auto const number = next_number_[static_cast<std::size_t>(peer)]++;
-    send_frame(peer, {frame::content::begin, rank(), tag, number, bytes});
+    frames_.send(peer, {frame::content::begin, rank(), tag, number, bytes});
     auto& one = add_operation(others_);
     one.is_send = true;
     one.peer = peer;
@@ -166,11 +161,11 @@ class channel_messenger final : public messenger, public detail::background_work
     if (failure_) return;
     failure_ = cause;
     std::string_view const text = cause.what();
-    auto const bytes = std::min(text.size(), room_);
+    auto const bytes = std::min(text.size(), frames_.room());
     for (int peer = 0; peer < channel_.rank_count(); ++peer) {
       if (peer == rank() || is_unreachable(peer)) continue;
-      send_frame(peer, {frame::content::failed, cause.rank, cause.peer, 0, bytes},
-                 reinterpret_cast<std::byte const*>(text.data()), bytes);
+      frames_.send(peer, {frame::content::failed, cause.rank, cause.peer, 0, bytes}, text.data(),
+                   bytes);
     }
   }
   /// Announces that this rank sends nothing more, and drops what it has not received. Returns true
@@ -179,7 +174,7 @@ class channel_messenger final : public messenger, public detail::background_work
     std::lock_guard const held(mutex_);
     for (int peer = 0; !is_leaving_ && peer < channel_.rank_count(); ++peer) {
       if (peer == rank() || is_lost(peer)) continue;
-      send_frame(peer, {frame::content::goodbye, rank(), 0, 0, 0});
+      frames_.send(peer, {frame::content::goodbye, rank(), 0, 0, 0});
     }
     is_leaving_ = true;
     for (auto& message : arrivals_) message.drop();
@@ -189,27 +184,15 @@ class channel_messenger final : public messenger, public detail::background_work
       all_have_left = all_have_left && (peer == rank() || is_unreachable(peer));
     }
     return !channel_.is_intact() ||
-           (all_have_left && leaving_.empty() && sends_.empty() && arrivals_.empty());
+           (all_have_left && frames_.leaving() == 0 && sends_.empty() && arrivals_.empty());
   }
   /// Pre: try_end() has returned true.
-  void close() { detail::take_back(channel_, listening_); }
+  void close() { frames_.close(); }
   /// False after an error of the library. Then its memory stays in use.
   [[nodiscard]] bool is_intact() const { return channel_.is_intact(); }
 
  private:
-  using request = typename Channel::request;
-
-  /// The beginning of a message of the channel.
-  struct frame {
-    enum class content : std::uint32_t { whole, begin, withdrawn, failed, goodbye };
-    content what = content::goodbye;
-    std::int32_t source = -1;  // of a failure, its rank
-    std::int32_t tag = -1;     // of a failure, its peer
-    std::uint32_t number = 0;  // of messages in pieces from the source to this rank
-    std::uint64_t bytes = 0;   // of the message, or those that were sent before it was given up
-  };
-  static constexpr int frame_tag = 0;
-  static constexpr std::size_t largest_frame = 8192;
+  using frame = detail::message_frame;
   static constexpr std::size_t most_leaving = 1024;  // frames; then sends wait
   static constexpr std::chrono::milliseconds shortest_yielding{1};
 
@@ -240,40 +223,20 @@ class channel_messenger final : public messenger, public detail::background_work
     return *one;
   }
 
-  void listen() { channel_.receive_from_any(heard_.data(), heard_.size(), frame_tag, listening_); }
-  void send_frame(int peer, frame const& head, std::byte const* data = nullptr,
-                  std::size_t bytes = 0) {
-    leaving_.push_back(frames_.take());
-    auto& sent = *leaving_.back();
-    std::memcpy(sent.memory.data(), &head, sizeof head);
-    if (bytes > 0) std::memcpy(sent.memory.data() + sizeof head, data, bytes);
-    channel_.send(sent.memory.data(), sizeof head + bytes, peer, frame_tag, sent.operation);
-  }
-
   // --- one step of everything ---
 
   void move() {
-    while (channel_.is_intact() && listening_.is_pending() && channel_.is_done(listening_)) {
-      take_frame();
-      listen();
-    }
-    std::erase_if(leaving_, [&](auto& one) {
-      if (!channel_.is_done(one->operation)) return false;
-      frames_.put_back(std::move(one));
-      return true;
-    });
+    frames_.move([&](frame const& head, std::byte const* data) { take(head, data); });
     std::erase_if(sends_, [&](outgoing& one) { return one.move(channel_, pieces_); });
     std::erase_if(arrivals_, [&](incoming& one) { return one.move(channel_, pieces_); });
-    bool has_work = !sends_.empty() || !leaving_.empty();
+    bool has_work = !sends_.empty() || frames_.leaving() > 0;
     for (auto const& one : arrivals_) has_work = has_work || !one.is_unmatched();
     has_work_.store(has_work, std::memory_order_relaxed);
   }
+
   // --- what peers say ---
 
-  void take_frame() {
-    frame head;
-    std::memcpy(&head, heard_.data(), sizeof head);
-    auto const* const data = heard_.data() + sizeof head;
+  void take(frame const& head, std::byte const* data) {
     received_message const what{head.source, head.tag, head.bytes};
     switch (head.what) {
       case frame::content::whole:
@@ -339,8 +302,8 @@ class channel_messenger final : public messenger, public detail::background_work
     message.of = nullptr;
     if (std::exchange(message.bytes, message.begun) == message.begun) return;
     try {
-      send_frame(message.peer,
-                 {frame::content::withdrawn, rank(), 0, message.number, message.begun});
+      frames_.send(message.peer,
+                   {frame::content::withdrawn, rank(), 0, message.number, message.begun});
     } catch (std::bad_alloc const&) {  // the receiver's time will be over
     }
   }
@@ -401,16 +364,13 @@ class channel_messenger final : public messenger, public detail::background_work
   Channel channel_;
   wait_options limits_;
   detail::message_faults faults_;
-  std::vector<std::byte> heard_;  // the frame that is received next
-  std::size_t room_;              // bytes of data in a frame
-  request listening_{};
+  detail::message_frames<Channel> frames_;
   std::vector<std::uint32_t> next_number_;  // by peer, of the next message in pieces
   std::vector<bool> has_left_;              // by peer
   std::list<listed> waiting_, others_, unused_;
   std::list<outgoing> sends_;
-  std::list<incoming> arrivals_;              // in their order
-  detail::channel_packets<Channel> leaving_;  // frames
-  detail::packet_store<Channel> frames_, pieces_;
+  std::list<incoming> arrivals_;  // in their order
+  detail::packet_store<Channel> pieces_;
   std::optional<collective_error> failure_;
   bool is_leaving_ = false;
   std::atomic<bool> has_work_ = false;

@@ -47,8 +47,7 @@ class control_messages {
         announcing_(&control),
         here_(&here),
         announcements_(control, eager_limit, part, here),
-        has_gone_(static_cast<std::size_t>(channel.rank_count())),
-        last_calls_(has_gone_.size()) {}
+        last_calls_(static_cast<std::size_t>(channel.rank_count()), still_here) {}
 
   /// Lets other work go on while this rank waits.
   void advance_while_waiting(detail::background_work* work) { background_ = work; }
@@ -199,7 +198,7 @@ class control_messages {
   bool ask() {
     if (has_asked_) return false;
     has_asked_ = true;
-    answers_.assign(has_gone_.size(), std::nullopt);
+    answers_.assign(last_calls_.size(), std::nullopt);
     report_all(note(note::question, call_, {"", rank(), -1, -1, -1}));
     return true;
   }
@@ -226,21 +225,15 @@ class control_messages {
     return answers_[static_cast<std::size_t>(peer)];
   }
 
-  [[nodiscard]] bool is_gone(int peer) const { return has_gone_[static_cast<std::size_t>(peer)]; }
+  [[nodiscard]] bool is_gone(int peer) const { return last_call_of(peer) != still_here; }
   /// True if the channel knows that the peer is lost. Such a peer is also gone.
-  [[nodiscard]] bool is_lost([[maybe_unused]] int peer) const {
-    if constexpr (loss_tolerant_channel<Channel>) {
-      return channel_->is_lost(peer);
-    } else {
-      return false;
-    }
-  }
+  [[nodiscard]] bool is_lost(int peer) const { return detail::is_lost_on(*channel_, peer); }
   /// True if a peer that is not lost has left without entering the present call.
   ///
   /// Its goodbye has the number of its last call, because the goodbye may overtake the announcement
   /// of that call: only messages with one tag keep their order.
   [[nodiscard]] bool has_left_before(int peer) const {
-    return is_gone(peer) && !is_lost(peer) && last_calls_[static_cast<std::size_t>(peer)] < call_;
+    return !is_lost(peer) && last_call_of(peer) < call_;
   }
   /// True if a neighbour is lost, or has left without entering the present call.
   [[nodiscard]] bool is_deserted() const {
@@ -290,16 +283,21 @@ class control_messages {
   }
 
  private:
+  static constexpr auto still_here = ~std::uint64_t{0};
+
+  [[nodiscard]] std::uint64_t last_call_of(int peer) const {
+    return last_calls_[static_cast<std::size_t>(peer)];
+  }
   void notice_losses() {
     if constexpr (loss_tolerant_channel<Channel>) {
       for (int peer = 0; peer < rank_count(); ++peer) {
-        if (peer != rank() && channel_->is_lost(peer)) count_as_gone(peer);
+        if (is_lost(peer)) count_as_gone(peer, 0);
       }
     }
   }
-  void count_as_gone(int peer) {
+  void count_as_gone(int peer, std::uint64_t last_call) {
     if (is_gone(peer)) return;
-    has_gone_[static_cast<std::size_t>(peer)] = true;
+    last_calls_[static_cast<std::size_t>(peer)] = last_call;
     ++gone_;
   }
 
@@ -321,8 +319,7 @@ class control_messages {
     auto const from = static_cast<int>(heard_.rank);
     switch (heard_.kind) {
       case note::goodbye:
-        last_calls_[static_cast<std::size_t>(from)] = heard_.call;
-        return count_as_gone(from);
+        return count_as_gone(from, heard_.call);
       case note::question:
         return answer_to(from);
       case note::answer:
@@ -383,8 +380,7 @@ class control_messages {
   detail::host_ranks* here_;
   call_announcements<Channel> announcements_;
   detail::asked_failure users_;            // that any thread asks for
-  std::vector<bool> has_gone_;             // by rank
-  std::vector<std::uint64_t> last_calls_;  // by rank, of those that have said goodbye
+  std::vector<std::uint64_t> last_calls_;  // by rank: of those that are gone
   std::vector<int> const* neighbours_ = nullptr;
   std::uint64_t call_ = 0;
   std::uint64_t entered_ = detail::coarse_nanoseconds();  // time of the last call

@@ -61,10 +61,8 @@ template <message_channel Channel, class T>
       return channel.is_done(all->receiving) && is_sent;
     };
     while (!are_done()) {
-      bool is_missing = !channel.is_intact() || std::chrono::steady_clock::now() > end;
-      if constexpr (loss_tolerant_channel<Channel>)
-        is_missing = is_missing || channel.is_lost(from);
-      if (is_missing) {
+      if (!channel.is_intact() || is_lost_on(channel, from) ||
+          std::chrono::steady_clock::now() > end) {
         if (channel.is_intact() && channel.is_done(all->sending)) {
           take_back(channel, all->receiving);
         } else {

@@ -131,6 +131,16 @@ namespace detail {
 /// The tag that no message has.
 inline constexpr int no_tag = -1;
 
+/// True if the channel knows that the connection to another rank has ended.
+template <message_channel Channel>
+[[nodiscard]] bool is_lost_on([[maybe_unused]] Channel const& channel, [[maybe_unused]] int peer) {
+  if constexpr (loss_tolerant_channel<Channel>) {
+    return peer != channel.rank() && channel.is_lost(peer);
+  } else {
+    return false;
+  }
+}
+
 /// Cancels a receive that no message will match, and waits for its end.
 template <message_channel Channel>
 void take_back(Channel& channel, typename Channel::request& request) {

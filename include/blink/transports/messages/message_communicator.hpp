@@ -31,6 +31,7 @@
 #include <blink/transports/messages/message_channel.hpp>
 #include <blink/transports/messages/message_schedules.hpp>
 #include <blink/transports/messages/message_sizes.hpp>
+#include <blink/transports/messages/message_state.hpp>
 #include <blink/transports/messages/message_transport.hpp>
 #include <blink/transports/messages/message_wait.hpp>
 #include <blink/transports/messages/survivors.hpp>
@@ -271,7 +272,10 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
   void exit_failed_call() {
     state_->messages.exit_call();
-    take_buffers_back();
+    if (auto* const connections = schedules_.present(); connections != nullptr && !is_eager_) {
+      // The other ranks of this call wait for this one in `shrink`.
+      connections->take_buffers_back(std::chrono::nanoseconds(options_.waits.deadline) / 4);
+    }
     state_->messenger.fail(failure());
     state_->messages.end_use();
   }
@@ -396,27 +400,15 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     if (!Transport::is_shaped && detail::wants_shared_memory(options_)) {
       any_share_ = all.ranks.size() < hosts_.size();
     }
-    if (any_share_) share_memory(all);
+    if (any_share_) {
+      state_->share_memory(hosts_, options_);
+      if (state_->is_one_host) schedules_.share_all();
+    }
     options_ = spinning_no_longer_than_fits(options_, static_cast<int>(here));
     times_ = std::make_unique<arrival_times<Transport>>(channel, options_.waits.deadline);
     state_->messages.listen();
     state_->messenger.begin(channel, state_->messages, options_.waits);
     ends_->enter();
-  }
-  void share_memory(detail::hosts_of_ranks const& all) {
-    for (auto& limit : state_->eager_limits)
-      limit = std::min(limit, detail::largest_eager_between(all));
-    auto const room = state_->is_one_host
-                          ? std::size_t{0}
-                          : state_->eager_limits.back() * static_cast<std::size_t>(rank_count());
-    state_->here = detail::host_ranks(state_->channel, note_tag, hosts_, room,
-                                      detail::longest_meeting(options_));
-    communicator_options const of_memory;
-    auto const of_channel = channel_type::default_options();
-    if (options_.slot_bytes == of_channel.slot_bytes) options_.slot_bytes = of_memory.slot_bytes;
-    if (!state_->is_one_host) return;
-    schedules_.share_all();
-    if (options_.costs == of_channel.costs) options_.costs = of_memory.costs;
   }
   message_connections<channel_type>& begin_use(prepared_schedule& prepared) {
     state_->messages.begin_use();
@@ -426,18 +418,6 @@ class basic_message_communicator : public communicator_base<basic_message_commun
       state_->messages.end_use();
       throw;
     }
-  }
-  void take_buffers_back() {
-    auto* const connections = schedules_.present();
-    if (is_eager_ || connections == nullptr) return;
-    // Ranks that live answer sooner. The other ranks of this call wait for this one in `shrink`.
-    auto const end =
-        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline) / 4;
-    while (state_->channel.is_intact() && !connections->take_buffers_back() &&
-           std::chrono::steady_clock::now() < end) {
-      std::this_thread::yield();
-    }
-    if constexpr (loss_tolerant_channel<channel_type>) connections->abandon_borrowers();
   }
   // True if what peers need to end the present call has left this rank.
   [[nodiscard]] bool has_sent() {

@@ -11,9 +11,11 @@
 #include <blink/transports/messages/message_channel.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -192,32 +194,22 @@ class message_connections {
     // Messages before the last window are complete, because later ones reuse their requests.
     return are_done(end.requests);
   }
-  /// Ends zero copy after a failure; to be called until it returns true. Messages that peers still
-  /// send to a buffer arrive in slots, so that no peer waits for this rank.
-  [[nodiscard]] bool take_buffers_back() {
-    bool result = true;
-    for (auto& end : ends_) {
-      bool const is_lent = end.table->sends ? end.run.first != nullptr : end.lands;
-      if (!is_lent) continue;
-      bool const is_free = end.table->sends ? are_done(end.requests) : is_taken_back(end);
-      if (is_free) {
-        end.run = {};
-        end.lands = false;
+  /// Takes the buffers of zero copy back after a failure. Messages that peers still send to a
+  /// buffer arrive in slots, so that no peer waits for this rank.
+  ///
+  /// longest: ranks that live answer sooner. The connections to others end, if the channel can do
+  ///          that
+  void take_buffers_back(std::chrono::nanoseconds longest) {
+    auto const end = std::chrono::steady_clock::now() + longest;
+    while (channel_->is_intact() && !has_buffers_back() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    if constexpr (loss_tolerant_channel<Channel>) {
+      for (auto& one : ends_) {
+        if (is_lent(one)) channel_->abandon(one.table->peer);
       }
-      result = is_free && result;
+      static_cast<void>(has_buffers_back());
     }
-    return result;
-  }
-
-  /// Ends the connections to peers that still use buffers of this rank.
-  void abandon_borrowers()
-    requires loss_tolerant_channel<Channel>
-  {
-    for (auto& end : ends_) {
-      bool const is_lent = end.table->sends ? end.run.first != nullptr : end.lands;
-      if (is_lent) channel_->abandon(end.table->peer);
-    }
-    static_cast<void>(take_buffers_back());
   }
 
   /// True if all data of this rank have left. Its peers need them to end the call.
@@ -261,6 +253,22 @@ class message_connections {
   static constexpr int credit_tags = 2;  // from the tag of a connection to that of its credits
   static constexpr int landing_tag = 4;  // and to that of its zero copy messages
 
+  [[nodiscard]] static bool is_lent(connection_state const& end) {
+    return end.table->sends ? end.run.first != nullptr : end.lands;
+  }
+  [[nodiscard]] bool has_buffers_back() {
+    bool result = true;
+    for (auto& end : ends_) {
+      if (!is_lent(end)) continue;
+      bool const is_free = end.table->sends ? are_done(end.requests) : is_taken_back(end);
+      if (is_free) {
+        end.run = {};
+        end.lands = false;
+      }
+      result = is_free && result;
+    }
+    return result;
+  }
   [[nodiscard]] bool is_known(int peer) const {
     return std::find(neighbours_.begin(), neighbours_.end(), peer) != neighbours_.end();
   }

@@ -60,20 +60,13 @@ class packet_store {
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 18;
 inline constexpr std::size_t pieces_at_once = 4;  // of a message
 
-/// The tag of the pieces of a message, which frames (tag 0) never have.
+inline constexpr int frame_tag = 0;
+/// The tag of the pieces of a message, which frames never have.
 ///
 /// number: of messages in pieces from one rank to another
 template <message_channel Channel>
 [[nodiscard]] int piece_tag(Channel const& channel, std::uint32_t number) {
   return 1 + static_cast<int>(number % static_cast<std::uint32_t>(channel.largest_tag()));
-}
-template <message_channel Channel>
-[[nodiscard]] bool is_lost_on(Channel const& channel, int peer) {
-  if constexpr (loss_tolerant_channel<Channel>) {
-    return peer != channel.rank() && channel.is_lost(peer);
-  } else {
-    return false;
-  }
 }
 
 /// A message that leaves in pieces.

@@ -12,7 +12,7 @@
 #include <blink/transports/messages/control_messages.hpp>
 #include <blink/transports/messages/message_channel.hpp>
 #include <blink/transports/messages/message_connections.hpp>
-#include <blink/transports/messages/message_transport.hpp>
+#include <blink/transports/messages/message_state.hpp>
 
 #include <cstdint>
 #include <memory>
