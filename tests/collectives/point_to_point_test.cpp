@@ -29,6 +29,7 @@ namespace point_to_point_test { namespace {
 using namespace std::chrono_literals;
 using blink::any_source;
 using blink::any_tag;
+using blink_test::cause_of;
 using clock_type = std::chrono::steady_clock;
 using cause = blink::message_error::cause;
 
@@ -48,19 +49,6 @@ std::vector<int> numbers(std::size_t count, int first) {
   std::vector<int> result(count);
   std::iota(result.begin(), result.end(), first);
   return result;
-}
-
-/// Returns the cause of a message_error of a call, and checks a part of its text.
-template <class Call>
-cause cause_of(Call const& call, std::string const& part) {
-  try {
-    call();
-  } catch (blink::message_error const& failure) {
-    EXPECT_SAYS(failure.what(), part);
-    return failure.why;
-  }
-  ADD_FAILURE() << "no message_error, expected: " << part;
-  return {};
 }
 
 /// Counts of elements around the limits of records, pieces and blocks of memory.
@@ -541,39 +529,10 @@ TEST(point_to_point, an_exception_of_a_rank_ends_the_waits_of_the_others) {
 // Threads of a rank send and receive at once, each with its own tag. Another thread runs
 // collectives, and one has a queue of them on a part.
 TEST(point_to_point, threads_of_a_rank_and_collectives_do_not_disturb_each_other) {
-  constexpr int threads = 3;
   constexpr int rounds = blink_test::has_thread_sanitizer ? 60 : 300;
   blink::thread_ranks ranks(3, within(60s, 1 << 20));
   ranks.run([&](auto& comm) {
-    int const rank = comm.rank();
-    std::vector<std::thread> all;
-    for (int tag = 0; tag < threads; ++tag) {
-      all.emplace_back([&, tag] {
-        std::vector<int> data(20'000), got(data.size());
-        for (int round = 0; round < rounds; ++round) {
-          auto const count = static_cast<std::size_t>(round % 5 == 0 ? 20'000 : 1 + round % 700);
-          int const to = (rank + 1 + round % 3) % 3;
-          int const from = (rank + 5 - round % 3) % 3;
-          std::fill(data.begin(), data.end(), 1000 * rank + round);
-          auto incoming = blink::start_receive(comm, tag == 0 ? any_source : from, got.data(),
-                                               got.size(), tag + 10 * (round % 3));
-          blink::send(comm, to, data.data(), count, tag + 10 * (round % 3));
-          auto const message = incoming.wait();
-          EXPECT_EQ(message.source, from);
-          if (message.bytes != count * sizeof(int)) ADD_FAILURE() << message.bytes;
-          EXPECT_EQ(std::count(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(count),
-                               1000 * from + round),
-                    static_cast<std::ptrdiff_t>(count));
-        }
-      });
-    }
-    for (int round = 0; round < rounds; ++round) {
-      std::vector<int> data(1 + static_cast<std::size_t>(round) % 3 * 5000, rank + round);
-      blink::all_reduce(comm, data);
-      EXPECT_EQ(data.back(), 3 + 3 * round);
-      if (round % 10 == 0) blink::barrier(comm);
-    }
-    for (auto& one : all) one.join();
+    EXPECT_EQ(blink_test::exchange_beside_collectives(comm, 3, rounds, 20'000), "");
   });
 }
 

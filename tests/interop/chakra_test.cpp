@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chakra execution traces: written, read back, of other authors, and with faults.
 #include <blink/interop/check_message_program.hpp>
-#include <blink/interop/make_message_program.hpp>
-#include <blink/interop/make_step_program.hpp>
 #include <blink/interop/read_chakra.hpp>
 #include <blink/interop/write_chakra.hpp>
 #include <blink/planning/make_plan.hpp>
@@ -11,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <support/expect_error.hpp>
 #include <support/fresh_folder.hpp>
-#include <support/random_plans.hpp>
+#include <support/message_programs.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,14 +26,7 @@
 namespace chakra_test { namespace {
 
 using namespace blink;
-
-message_program written(topology const& machine, plan const& p,
-                        message_program_options const& options) {
-  step_program_options wanted;
-  wanted.limits = limits_of_simulators();
-  wanted.most_chunks = 64;
-  return make_message_program(make_step_program(machine, p, wanted).program, options);
-}
+using test::make_messages;
 
 std::vector<chakra_file> files_of(message_program const& program) {
   std::vector<chakra_file> result;
@@ -176,27 +167,12 @@ TEST(write_chakra, a_send_and_a_computation_to_the_byte) {
 }
 
 TEST(chakra, every_collective_and_random_forests) {
-  for (auto const kind : test::tree_collectives) {
-    SCOPED_TRACE(to_text(kind));
-    auto const machine = make_built_in_machine("dgx1v").value();
-    expect_same_after_files(
-        written(machine, make_plan(machine, {kind, {}, "exact"}), {1 << 20, 2, 0.1}));
-  }
-  for (auto const kind : {collective::gather, collective::scatter, collective::all_to_all}) {
-    SCOPED_TRACE(to_text(kind));
-    expect_same_after_files(
-        written(test::make_full_machine(5), test::make_flows(kind, 5, 2), {12345, 1, 0}));
-  }
-  for (unsigned seed = 0; seed < 30; ++seed) {
-    SCOPED_TRACE(seed);
-    auto const [machine, p] = test::make_random_forest(seed);
-    expect_same_after_files(written(machine, p, {1 + seed, 1 + static_cast<int>(seed) % 3, 1}));
-  }
+  test::for_each_message_program(expect_same_after_files);
 }
 
 TEST(chakra, files_of_all_ranks) {
   auto const machine = make_built_in_machine("ring:4").value();
-  auto const program = written(machine, make_plan(machine, {}), {4096, 1, 0});
+  auto const program = make_messages(machine, make_plan(machine, {}), {4096, 1, 0});
   blink_test::fresh_folder const folder;
   auto const prefix = folder.name() + "/a.b";
   write_chakra_files(program, prefix);
@@ -313,15 +289,15 @@ TEST(read_chakra, names_the_node_and_what_was_expected) {
     EXPECT_ERROR((void)read_chakra({{"x.0.et", bytes}}), expected);
   }
   auto const machine = make_built_in_machine("ring:4").value();
-  auto traces = files_of(written(machine, make_plan(machine, {}), {4096, 1, 0}));
-  auto const other = files_of(written(machine, make_plan(machine, {}), {8192, 1, 0}));
+  auto traces = files_of(make_messages(machine, make_plan(machine, {}), {4096, 1, 0}));
+  auto const other = files_of(make_messages(machine, make_plan(machine, {}), {8192, 1, 0}));
   std::swap(traces[1].bytes, traces[2].bytes);
   EXPECT_ERROR((void)read_chakra(traces), "x.1.et: node 0: comm_");
   detail::append_sized(traces[0].bytes, text_data);
   EXPECT_ERROR((void)read_chakra(traces),
                "x.0.et: node 4: blink_data: 'everything', expected input, output");
   traces = other;
-  traces[0] = files_of(written(machine, make_plan(machine, {}), {4096, 1, 0}))[0];
+  traces[0] = files_of(make_messages(machine, make_plan(machine, {}), {4096, 1, 0}))[0];
   EXPECT_ERROR((void)read_chakra(traces), "x.1.et: metadata: another collective than in the file");
 }
 
@@ -334,7 +310,7 @@ TEST(read_chakra, other_bytes) {
 // Bytes changed, lost and added: read and checked without a crash.
 TEST(read_chakra, broken_files) {
   auto const machine = make_built_in_machine("ring:3").value();
-  auto const files = files_of(written(machine, make_plan(machine, {}), {4096, 1, 0}));
+  auto const files = files_of(make_messages(machine, make_plan(machine, {}), {4096, 1, 0}));
   std::mt19937 random(5);
   int refused = 0;
   int faults = 0;

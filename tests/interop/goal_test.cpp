@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules in GOAL: written, read back, of other authors, and with faults.
 #include <blink/interop/check_message_program.hpp>
-#include <blink/interop/make_message_program.hpp>
-#include <blink/interop/make_step_program.hpp>
 #include <blink/interop/read_goal.hpp>
 #include <blink/interop/write_goal.hpp>
 #include <blink/planning/make_plan.hpp>
@@ -10,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <support/expect_error.hpp>
+#include <support/message_programs.hpp>
 #include <support/random_plans.hpp>
 
 #include <cstddef>
@@ -22,6 +21,7 @@
 namespace goal_test { namespace {
 
 using namespace blink;
+using test::make_messages;
 
 /// The program without the labels that a reader sets.
 message_program without_labels(message_program program) {
@@ -29,14 +29,6 @@ message_program without_labels(message_program program) {
     for (auto& each : rank.operations) each.label.clear();
   }
   return program;
-}
-
-message_program written(topology const& machine, plan const& p,
-                        message_program_options const& options) {
-  step_program_options wanted;
-  wanted.limits = limits_of_simulators();
-  wanted.most_chunks = 64;
-  return make_message_program(make_step_program(machine, p, wanted).program, options);
 }
 
 void expect_same_after_a_file(message_program const& program) {
@@ -56,7 +48,7 @@ TEST(write_goal, a_broadcast_to_the_letter) {
   p.ranks = {0, 1, 2};
   p.rate = rational(1);
   p.trees = {{0, rational(1), {}, {{0, 1, {0, 1}}, {1, 2, {1, 2}}}}};
-  auto const program = written(machine, p, {1000, 1, 0.25});
+  auto const program = make_messages(machine, p, {1000, 1, 0.25});
   EXPECT_EQ(write_goal(program),
             R"(// blink program: broadcast chunks 1 bytes 1000 in_place out_of_place root 0
 num_ranks 3
@@ -94,7 +86,7 @@ TEST(write_goal, a_reduction_in_slices) {
   p.ranks = {0, 1};
   p.rate = rational(3);
   p.trees.assign(1, {0, rational(3), {{1, 0, {1, 0}}}, {}});
-  auto const text = write_goal(written(machine, p, {8, 2, 0.5}));
+  auto const text = write_goal(make_messages(machine, p, {8, 2, 0.5}));
   EXPECT_SAYS(text, "// blink program: reduce chunks 2 bytes 4 in_place out_of_place root 0\n");
   EXPECT_SAYS(text,
               "// blink data: output[1] = scratch[1] + input[1]\n"
@@ -103,22 +95,7 @@ TEST(write_goal, a_reduction_in_slices) {
 }
 
 TEST(goal, every_collective_and_random_forests) {
-  for (auto const kind : test::tree_collectives) {
-    SCOPED_TRACE(to_text(kind));
-    auto const machine = make_built_in_machine("dgx1v").value();
-    expect_same_after_a_file(
-        written(machine, make_plan(machine, {kind, {}, "exact"}), {1 << 20, 2, 0.1}));
-  }
-  for (auto const kind : {collective::gather, collective::scatter, collective::all_to_all}) {
-    SCOPED_TRACE(to_text(kind));
-    expect_same_after_a_file(
-        written(test::make_full_machine(5), test::make_flows(kind, 5, 2), {12345, 1, 0}));
-  }
-  for (unsigned seed = 0; seed < 30; ++seed) {
-    SCOPED_TRACE(seed);
-    auto const [machine, p] = test::make_random_forest(seed);
-    expect_same_after_a_file(written(machine, p, {1 + seed, 1 + static_cast<int>(seed) % 3, 1}));
-  }
+  test::for_each_message_program(expect_same_after_a_file);
 }
 
 // Comments, no labels, both kinds of dependencies, ranks in any order.
@@ -259,7 +236,7 @@ TEST(write_goal, dependencies_on_later_operations) {
 // Lines lost, swapped and doubled: read and checked without a crash.
 TEST(read_goal, broken_files) {
   auto const machine = make_built_in_machine("ring:4").value();
-  auto const text = write_goal(written(machine, make_plan(machine, {}), {4096, 1, 0}));
+  auto const text = write_goal(make_messages(machine, make_plan(machine, {}), {4096, 1, 0}));
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
     auto const end = text.find('\n', at);

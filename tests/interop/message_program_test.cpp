@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 #include <support/expect_error.hpp>
+#include <support/message_programs.hpp>
 #include <support/message_runner.hpp>
 #include <support/random_plans.hpp>
 
@@ -31,13 +32,10 @@ namespace message_program_test { namespace {
 using namespace blink;
 
 message_program written(topology const& machine, plan const& p, int slices = 1) {
-  step_program_options wanted;
-  wanted.limits = limits_of_simulators();
-  wanted.most_chunks = 64;
   message_program_options options;
   options.bytes = 100'000;
   options.slices = slices;
-  return make_message_program(make_step_program(machine, p, wanted).program, options);
+  return test::make_messages(machine, p, options);
 }
 
 /// The first run with a wrong result; nothing if all are right.

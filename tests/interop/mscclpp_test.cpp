@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 #include <support/mscclpp_runner.hpp>
+#include <support/random_plans.hpp>
 #include <support/small_machines.hpp>
 
 #include <algorithm>
@@ -27,11 +28,8 @@
 namespace mscclpp_test { namespace {
 
 using namespace blink;
+using test::tree_collectives;
 using values = test::mscclpp_runner::values;
-
-constexpr collective tree_collectives[] = {collective::all_reduce, collective::all_gather,
-                                           collective::reduce_scatter, collective::broadcast,
-                                           collective::reduce};
 
 topology built_in(std::string const& name) {
   return make_built_in_machine(name).value();
@@ -165,17 +163,9 @@ TEST(mscclpp, random_forests_of_any_width) {
     bool const equal = has_equal_roots(p.collective);
     int const one_root = below(ranks);
     auto const edges = [&](int root, bool up) {
-      std::vector<int> in_tree{root};
-      std::vector<tree_edge> result;
-      for (int r = 0; r < ranks; ++r) {
-        if (r == root) continue;
-        int const other = in_tree[static_cast<std::size_t>(
-            seed % 5 == 0 ? 0 : below(static_cast<int>(in_tree.size())))];
-        if (up) result.push_back({r, other, {r, other}});
-        if (!up) result.push_back({other, r, {other, r}});
-        in_tree.push_back(r);
-      }
-      return result;
+      return test::make_grown_tree(ranks, root, up, [&](std::size_t size) {
+        return seed % 5 == 0 ? 0 : below(static_cast<int>(size));
+      });
     };
     for (int i = 0; i < (equal ? ranks : 1 + below(4)); ++i) {
       tree t{equal                                    ? i

@@ -4,14 +4,20 @@
 // Random sends and receives between all ranks. Every rank derives the same plan from a seed and
 // checks what it receives: contents, sizes, and the order in which messages match receives.
 
+#include <blink/collectives.hpp>
 #include <blink/collectives/point_to_point.hpp>
+
+#include "expect_error.hpp"
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -167,5 +173,67 @@ class message_traffic {
   std::uint64_t seed_;
   std::vector<message> messages_;
 };
+
+/// Returns the cause of a message_error of a call, and checks a part of its text.
+template <class Call>
+blink::message_error::cause cause_of(Call const& call, std::string const& part) {
+  try {
+    call();
+  } catch (blink::message_error const& failure) {
+    EXPECT_SAYS(failure.what(), part);
+    return failure.why;
+  }
+  ADD_FAILURE() << "no message_error, expected: " << part;
+  return {};
+}
+
+/// Threads of each of three ranks exchange messages with tags of their own, while the rank calls
+/// collectives. Returns the first fault; empty: there is none.
+///
+/// most: elements of every fifth message; the others are short
+template <class Comm>
+[[nodiscard]] std::string exchange_beside_collectives(Comm& comm, int threads, int rounds,
+                                                      std::size_t most) {
+  int const rank = comm.rank();
+  std::vector<std::string> faults(static_cast<std::size_t>(threads) + 1);
+  std::vector<std::thread> all;
+  for (int tag = 0; tag < threads; ++tag) {
+    all.emplace_back([&, tag] {
+      auto& fault = faults[static_cast<std::size_t>(tag)];
+      try {
+        std::vector<int> data(most), got(most);
+        for (int round = 0; round < rounds && fault.empty(); ++round) {
+          auto const count = round % 5 == 0 ? most : static_cast<std::size_t>(1 + round % 700);
+          int const to = (rank + 1 + round % 3) % 3, from = (rank + 5 - round % 3) % 3;
+          std::fill(data.begin(), data.end(), 1000 * rank + round);
+          auto incoming = blink::start_receive(comm, tag == 0 ? blink::any_source : from,
+                                               got.data(), most, tag + 10 * (round % 3));
+          blink::send(comm, to, data.data(), count, tag + 10 * (round % 3));
+          auto const message = incoming.wait();
+          auto const end = got.begin() + static_cast<std::ptrdiff_t>(count);
+          if (message.source != from)
+            fault = "a message from rank " + std::to_string(message.source);
+          if (message.bytes != count * sizeof(int))
+            fault = std::to_string(message.bytes) + " bytes";
+          if (std::count(got.begin(), end, 1000 * from + round) != end - got.begin()) {
+            fault = "other contents in round " + std::to_string(round);
+          }
+        }
+      } catch (std::exception const& failure) {
+        fault = failure.what();
+      }
+    });
+  }
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<int> data(1 + static_cast<std::size_t>(round) % 3 * 5000, rank + round);
+    blink::all_reduce(comm, data);
+    if (data.back() != 3 + 3 * round) faults.back() = "another sum";
+    if (round % 10 == 0) blink::barrier(comm);
+  }
+  for (auto& one : all) one.join();
+  auto const first = std::find_if(faults.begin(), faults.end(),
+                                  [](std::string const& fault) { return !fault.empty(); });
+  return first == faults.end() ? "" : *first;
+}
 
 }  // namespace blink_test

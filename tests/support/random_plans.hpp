@@ -28,6 +28,23 @@ struct planned_machine {
   blink::plan plan;
 };
 
+/// The edges of a tree over all ranks that grows from its root, in the order of the ranks.
+///
+/// up:   towards the root
+/// pick: (size) -> the place, in the tree so far, of the rank that the next one joins
+template <class Pick>
+std::vector<tree_edge> make_grown_tree(int ranks, int root, bool up, Pick const& pick) {
+  std::vector<int> in_tree{root};
+  std::vector<tree_edge> result;
+  for (int r = 0; r < ranks; ++r) {
+    if (r == root) continue;
+    int const other = in_tree[static_cast<std::size_t>(pick(in_tree.size()))];
+    result.push_back(up ? tree_edge{r, other, {r, other}} : tree_edge{other, r, {other, r}});
+    in_tree.push_back(r);
+  }
+  return result;
+}
+
 /// Any trees at all over up to seven ranks, with weights that have nothing to do with each other.
 /// The seeds take the collectives in turn.
 inline planned_machine make_random_forest(unsigned seed) {
@@ -47,16 +64,8 @@ inline planned_machine make_random_forest(unsigned seed) {
   bool const equal = has_equal_roots(p.collective);
   int const one_root = below(ranks);
   auto const edges = [&](int root, bool up) {
-    std::vector<int> in_tree{root};
-    std::vector<tree_edge> result;
-    for (int r = 0; r < ranks; ++r) {
-      if (r == root) continue;
-      int const other = in_tree[static_cast<std::size_t>(below(static_cast<int>(in_tree.size())))];
-      if (up) result.push_back({r, other, {r, other}});
-      if (!up) result.push_back({other, r, {other, r}});
-      in_tree.push_back(r);
-    }
-    return result;
+    return make_grown_tree(ranks, root, up,
+                           [&](std::size_t size) { return below(static_cast<int>(size)); });
   };
   for (int i = 0; i < (equal ? ranks : 1 + below(6)); ++i) {
     tree t{equal                                    ? i

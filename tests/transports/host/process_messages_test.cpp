@@ -185,38 +185,9 @@ TEST(process_messages, a_stopped_rank_is_named_at_the_time_of_the_call) {
   EXPECT_SAYS(ends[0].text, "in time: rank 0, receive from rank 1, tag 0: no message (waited ");
 }
 
-// The receiver takes long pauses, so the sender sleeps often and would notice lost wakes.
 TEST(process_messages, threads_of_processes_send_beside_collectives) {
   expect_no_fault(3, within(60s, 1 << 20), [&](auto& comm) {
-    int const rank = comm.rank();
-    std::vector<std::string> faults(2);
-    std::vector<std::thread> threads;
-    for (int tag = 0; tag < 2; ++tag) {
-      threads.emplace_back([&, tag] {
-        try {
-          for (int round = 0; round < 100; ++round) {
-            std::vector<int> const data(static_cast<std::size_t>(1 + round * 300), rank + round);
-            std::vector<int> got(data.size());
-            auto incoming = blink::start_receive(comm, (rank + 2) % 3, got.data(), got.size(), tag);
-            blink::send(comm, (rank + 1) % 3, data.data(), data.size(), tag);
-            incoming.wait();
-            if (got != std::vector<int>(data.size(), (rank + 2) % 3 + round)) {
-              faults[static_cast<std::size_t>(tag)] = "other bytes";
-            }
-          }
-        } catch (std::exception const& failure) {
-          faults[static_cast<std::size_t>(tag)] = failure.what();
-        }
-      });
-    }
-    std::string fault;
-    for (int round = 0; round < 100; ++round) {
-      std::vector<int> data(1 + static_cast<std::size_t>(round) * 50, rank);
-      blink::all_reduce(comm, data);
-      if (data.back() != 3) fault = "other sum";
-    }
-    for (auto& one : threads) one.join();
-    return fault + faults[0] + faults[1];
+    return blink_test::exchange_beside_collectives(comm, 2, 100, 30'000);
   });
 }
 

@@ -24,6 +24,7 @@ namespace channel_messenger_test { namespace {
 using namespace std::chrono_literals;
 using blink::any_source;
 using blink::any_tag;
+using blink_test::cause_of;
 using blink_test::run_over_messages;
 using blink_test::thread_communicator;
 using cause = blink::message_error::cause;
@@ -38,18 +39,6 @@ blink_test::message_options within(std::chrono::milliseconds deadline, int ranks
   result.options.waits.deadline = deadline;
   result.ranks_of_host = ranks_of_host;
   return result;
-}
-
-template <class Call>
-cause cause_of(Call const& call, std::string const& part) {
-  try {
-    call();
-  } catch (blink::message_error const& failure) {
-    EXPECT_SAYS(failure.what(), part);
-    return failure.why;
-  }
-  ADD_FAILURE() << "no message_error, expected: " << part;
-  return {};
 }
 
 TEST(channel_messenger, a_receive_states_source_tag_and_bytes) {
@@ -341,35 +330,8 @@ TEST(channel_messenger, a_failure_from_another_thread_ends_calls_and_messages_of
 }
 
 TEST(channel_messenger, threads_of_a_rank_and_collectives_do_not_disturb_each_other) {
-  constexpr int threads = 3, rounds = 40;
   run_over_messages(3, within(60s), [](thread_communicator& comm) {
-    int const rank = comm.rank();
-    std::vector<std::thread> all;
-    for (int tag = 0; tag < threads; ++tag) {
-      all.emplace_back([&, tag] {
-        std::vector<int> data(large), got(large);
-        for (int round = 0; round < rounds; ++round) {
-          auto const count = round % 5 == 0 ? large : static_cast<std::size_t>(1 + round * 17);
-          int const to = (rank + 1 + round % 3) % 3, from = (rank + 5 - round % 3) % 3;
-          std::fill(data.begin(), data.end(), 1000 * rank + round);
-          auto incoming = blink::start_receive(comm, tag == 0 ? any_source : from, got.data(),
-                                               large, tag + 10 * (round % 3));
-          blink::send(comm, to, data.data(), count, tag + 10 * (round % 3));
-          auto const message = incoming.wait();
-          EXPECT_EQ(message.source, from);
-          EXPECT_EQ(message.bytes, count * sizeof(int));
-          EXPECT_EQ(std::count(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(count),
-                               1000 * from + round),
-                    static_cast<std::ptrdiff_t>(count));
-        }
-      });
-    }
-    for (int round = 0; round < rounds; ++round) {
-      std::vector<int> data(1 + static_cast<std::size_t>(round) % 3 * 5000, rank + round);
-      blink::all_reduce(comm, data);
-      EXPECT_EQ(data.back(), 3 + 3 * round);
-    }
-    for (auto& one : all) one.join();
+    EXPECT_EQ(blink_test::exchange_beside_collectives(comm, 3, 40, large), "");
   });
 }
 

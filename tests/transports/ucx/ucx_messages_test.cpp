@@ -51,30 +51,9 @@ TEST(ucx_messages, threads_of_processes_send_beside_collectives) {
   for (bool const shares_memory : {false, true}) {
     auto const ends = blink_test::run_ucx_processes(3, [&](blink::file_bootstrap& all) {
       ucx_communicator comm(all, within(60s, shares_memory));
-      int const rank = comm.rank();
-      std::vector<int> faults(2);
-      std::vector<std::thread> threads;
-      for (int tag = 0; tag < 2; ++tag) {
-        threads.emplace_back([&, tag] {
-          for (int round = 0; round < 60; ++round) {
-            std::vector<int> const data(static_cast<std::size_t>(1 + round * 5000), rank + round);
-            std::vector<int> got(data.size());
-            auto incoming = blink::start_receive(comm, (rank + 2) % 3, got.data(), got.size(), tag);
-            blink::send(comm, (rank + 1) % 3, data.data(), data.size(), tag);
-            incoming.wait();
-            bool const is_right = got == std::vector<int>(data.size(), (rank + 2) % 3 + round);
-            faults[static_cast<std::size_t>(tag)] += is_right ? 0 : 1;
-          }
-        });
-      }
-      int wrong_sums = 0;
-      for (int round = 0; round < 60; ++round) {
-        std::vector<int> data(1 + static_cast<std::size_t>(round) * 500, rank);
-        blink::all_reduce(comm, data);
-        wrong_sums += data.back() == 3 ? 0 : 1;
-      }
-      for (auto& one : threads) one.join();
-      return wrong_sums + faults[0] + faults[1];
+      auto const fault = blink_test::exchange_beside_collectives(comm, 2, 60, 300'000);
+      if (!fault.empty()) std::fprintf(stderr, "rank %d: %s\n", comm.rank(), fault.c_str());
+      return fault.empty() ? 0 : 1;
     });
     EXPECT_EQ(ends, std::vector<int>(3, 0));
   }
