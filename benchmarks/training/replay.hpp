@@ -118,8 +118,8 @@ class replaying_rank {
 /// imitated by waiting, because ranks outnumber cores. An iteration lasts from the begin of its
 /// forward pass, which all ranks agree on, to the end of the last rank.
 ///
-/// planned: its chunk sizes are those of the schedule
-/// Throws:  what the calls throw; std::runtime_error for a wrong average.
+/// trees:  with the chunk sizes of the replay
+/// Throws: what the calls throw; std::runtime_error for a wrong average.
 [[nodiscard]] inline double replay(blink::schedule const& trees, iteration const& replayed,
                                    int iterations, replay_scale const& scale,
                                    step_costs const& costs = {}) {
