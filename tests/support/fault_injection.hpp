@@ -190,8 +190,8 @@ void call_form(Ranks& comm, form what, blink::schedule const& trees, std::size_t
 /// Makes the victim fail: `happen` or `nap` at the planned operation of this thread.
 inline void arm(injection const& planned, void (*happen)(), void (*nap)()) {
   if (planned.is_mismatch()) return;
-  fault.operations_left = planned.operation;
-  fault.happen = planned.what == harm::delay ? nap : happen;
+  injected_fault.operations_left = planned.operation;
+  injected_fault.happen = planned.what == harm::delay ? nap : happen;
 }
 
 /// Checks the error that `call_on` threw on a rank.
@@ -232,7 +232,7 @@ void call_on(Ranks& comm, injection const& planned, bool is_victim,
       call_form(comm, what, planned.source, count);
     }
   }
-  fault.operations_left = -1;
+  injected_fault.operations_left = -1;
   entered = clock_type::now();
   // All ranks depend on all: no rank leaves before the fault is seen.
   call_form(comm, form::sum, planned.source, planned.count);
@@ -277,7 +277,7 @@ fault_end run_planned(Ranks& comm, injection const& planned) {
     call_again(smaller, planned);
     return {"reported", seconds};
   }
-  fault.operations_left = -1;
+  injected_fault.operations_left = -1;
   return {"no fault"};
 }
 

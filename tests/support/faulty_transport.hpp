@@ -17,11 +17,11 @@ struct fault_plan {
   long long operations_left = -1;  ///< -1: no failure
   void (*happen)() = nullptr;
 };
-inline thread_local fault_plan fault;
+inline thread_local fault_plan injected_fault;
 
 inline void count_operation() {
-  if (fault.operations_left < 0 || fault.operations_left-- > 0) return;
-  fault.happen();
+  if (injected_fault.operations_left < 0 || injected_fault.operations_left-- > 0) return;
+  injected_fault.happen();
 }
 
 /// Counts operations that change the state of a connection, before and after each.

@@ -40,6 +40,7 @@ struct mscclpp_channel {
   mscclpp_channel_type type = mscclpp_channel_type::memory;
   int id = 0;  ///< position among the rank's peers of this type
   friend auto operator<=>(mscclpp_channel const&, mscclpp_channel const&) = default;
+  friend bool operator==(mscclpp_channel const&, mscclpp_channel const&) = default;
 };
 
 /// The first of some consecutive chunks of a rank's buffer.
@@ -49,6 +50,7 @@ struct mscclpp_place {
   int chunk = 0;
   int group = -1;  ///< of the rank, all of whose members are meant; -1: none
   friend auto operator<=>(mscclpp_place const&, mscclpp_place const&) = default;
+  friend bool operator==(mscclpp_place const&, mscclpp_place const&) = default;
 };
 
 /// One operation of a thread block.

@@ -67,7 +67,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
                       way == 1 ? 1 : 1 << 20);
     has_met = false;
     auto const end = run_rank(comm, planned);
-    blink_test::fault.operations_left = -1;
+    blink_test::injected_fault.operations_left = -1;
     meet();
     int const mine = end == "no fault" ? 0 : 1;
     int reported = 0;

@@ -83,6 +83,7 @@ class route_search {
     std::int64_t length;
     int vertex;
     friend auto operator<=>(entry const&, entry const&) = default;
+    friend bool operator==(entry const&, entry const&) = default;  // nvcc warns without
   };
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 

@@ -60,6 +60,7 @@ class mscclpp_earlier_reader : mscclpp_reader {
     step_buffer local = step_buffer::input;
     step_buffer remote = step_buffer::input;
     friend auto operator<=>(channel_key const&, channel_key const&) = default;
+    friend bool operator==(channel_key const&, channel_key const&) = default;  // nvcc warns without
   };
   using channel_lists = std::map<channel_key, std::vector<int>>;  // ids in the rank
 

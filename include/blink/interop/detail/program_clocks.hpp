@@ -81,6 +81,7 @@ struct process_event {
   int process = 0;
   std::uint32_t position = 0;  ///< counted from 1
   friend auto operator<=>(process_event const&, process_event const&) = default;
+  friend bool operator==(process_event const&, process_event const&) = default;
 };
 
 /// The events that a process knows to have happened before.

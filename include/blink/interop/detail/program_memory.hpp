@@ -27,6 +27,7 @@ struct chunk_origin {
   int part = 0;   ///< of the chunk, where a checker cuts chunks
   int call = 0;   ///< of the program, where a checker runs it several times
   friend auto operator<=>(chunk_origin const&, chunk_origin const&) = default;
+  friend bool operator==(chunk_origin const&, chunk_origin const&) = default;  // nvcc warns without
 };
 
 /// A sum of input chunks, each once, in order. Shared and immutable; null if nothing was written

@@ -27,6 +27,7 @@ struct signal_way {
   double seconds = 0;
   std::int64_t steps = 0;
   friend auto operator<=>(signal_way const&, signal_way const&) = default;
+  friend bool operator==(signal_way const&, signal_way const&) = default;  // nvcc warns without
   friend signal_way operator+(signal_way const& a, signal_way const& b) {
     return {a.seconds + b.seconds, a.steps + b.steps};
   }

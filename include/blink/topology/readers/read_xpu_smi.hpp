@@ -52,6 +52,7 @@ struct xpu_path {
   [[nodiscard]] int lanes() const { return most_lanes - lanes_missing; }
   /// The slower path is larger.
   friend auto operator<=>(xpu_path const&, xpu_path const&) = default;
+  friend bool operator==(xpu_path const&, xpu_path const&) = default;  // nvcc warns without
 };
 
 /// Reads "S", "MDF", "XL16", "XL*", "PIX", "PXB", "PHB", "NODE", "SYS"; nothing for other words.

@@ -50,6 +50,7 @@ struct group_choice {
   std::vector<std::vector<int>> in;   ///< from a child to its parent, leaves first
   std::vector<std::vector<int>> out;  ///< from a parent to its child, root first; or the routes
   friend auto operator<=>(group_choice const&, group_choice const&) = default;
+  friend bool operator==(group_choice const&, group_choice const&) = default;  // nvcc warns without
 };
 
 namespace detail {

@@ -66,6 +66,7 @@ class ring_finder {
     rational busy;
     std::size_t hops = 0;
     friend auto operator<=>(price const&, price const&) = default;
+    friend bool operator==(price const&, price const&) = default;  // nvcc warns without
   };
   [[nodiscard]] std::optional<price> price_of(int from, int to, bool through_ranks) const {
     auto const edge = route_.find(from, to, through_ranks);
