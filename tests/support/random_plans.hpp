@@ -12,9 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <utility>
 #include <vector>
 
-// Plans that no planner makes, for the writers of programs.
+// Plans that no planner makes, for the writers of programs and the simulation.
 
 namespace blink::test {
 
@@ -116,6 +117,34 @@ inline topology make_full_machine(std::size_t ranks) {
   std::vector<std::vector<std::int64_t>> matrix(ranks, std::vector<std::int64_t>(ranks, 10));
   for (std::size_t i = 0; i < ranks; ++i) matrix[i][i] = 0;
   return direct_machine(matrix);
+}
+
+/// A plan of one random tree at rank 0, and a machine of exactly its links, with random capacities
+/// and latencies. No two tree edges share a link.
+inline planned_machine make_random_tree_plan(unsigned seed, int ranks, bool reduces, bool spreads) {
+  std::mt19937 random(seed);
+  planned_machine result;
+  result.machine.name = "random tree";
+  auto const kind = !spreads  ? collective::reduce
+                    : reduces ? collective::all_reduce
+                              : collective::broadcast;
+  result.plan = {kind, "by hand", "GB/s", "", {}, 1, 0, {}, {}};
+  tree t{0, 1, {}, {}};
+  for (int rank = 0; rank < ranks; ++rank) {
+    result.machine.nodes.push_back({rank, node_kind::rank, {}, 0});
+    result.plan.ranks.push_back(rank);
+    if (rank == 0) continue;
+    int const parent = static_cast<int>(random() % static_cast<unsigned>(rank));
+    double const latency = 1e-6 * static_cast<double>(random() % 4);
+    for (auto const& [from, to] : {std::pair(rank, parent), std::pair(parent, rank)}) {
+      auto const capacity = 1 + static_cast<std::int64_t>(random() % 20);
+      result.machine.links.push_back({from, to, capacity, latency, link_kind::nvlink});
+    }
+    if (reduces) t.reduce.push_back({rank, parent, {rank, parent}});
+    if (spreads) t.broadcast.push_back({parent, rank, {parent, rank}});
+  }
+  result.plan.trees.push_back(std::move(t));
+  return result;
 }
 
 }  // namespace blink::test
