@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/planning/make_plan.hpp>
+#include <blink/planning/plan/plan.hpp>
+#include <blink/topology/topology.hpp>
 
 #include "planning/machine_rows.hpp"
+#include "planning/plan_checked.hpp"
 #include "support/dgx1_classes.hpp"
 
 #include <algorithm>
@@ -34,11 +36,19 @@ inline void add_loads(std::vector<tree_edge> const& edges, rational const& weigh
   }
 }
 
-inline all_reduce_rates compare_all_reduce(topology const& machine) {
-  auto const planned = [&](collective kind) { return make_plan(machine, {kind, {}, "exact"}); };
-  auto const joint = planned(collective::all_reduce);
-  auto const gather = planned(collective::all_gather);
-  auto const scatter = planned(collective::reduce_scatter);
+/// The plans that are compared, each checked.
+struct all_reduce_plans {
+  plan joint, gather, scatter;
+};
+
+[[nodiscard]] inline all_reduce_plans plan_all_reduces(topology const& machine) {
+  auto const planned = [&](collective kind) { return plan_checked(machine, {kind, {}, "exact"}); };
+  return {planned(collective::all_reduce), planned(collective::all_gather),
+          planned(collective::reduce_scatter)};
+}
+
+inline all_reduce_rates compare_all_reduce(topology const& machine, all_reduce_plans const& plans) {
+  auto const& [joint, gather, scatter] = plans;
   all_reduce_rates result{machine.name, joint.rate.to_double(), 0, 0};
   result.two_phase = 1 / (1 / gather.rate.to_double() + 1 / scatter.rate.to_double());
 
@@ -60,23 +70,20 @@ inline all_reduce_rates compare_all_reduce(topology const& machine) {
   return result;
 }
 
-/// Single machines, and geometric means over the classes of a DGX-1 and over random graphs.
-struct all_reduce_comparison {
-  std::vector<all_reduce_rates> machines;
-  struct mean {
-    std::string machines;
-    double over_two_phase = 0, over_overlapped = 0;  ///< geometric means
-    double most_over_two_phase = 0, most_over_overlapped = 0;
-  };
-  std::vector<mean> means;
+/// Geometric means over machines of one kind.
+struct all_reduce_mean {
+  std::string machines;
+  double over_two_phase = 0, over_overlapped = 0;
+  double most_over_two_phase = 0, most_over_overlapped = 0;
 };
 
-inline all_reduce_comparison compare_all_reduces() {
-  all_reduce_comparison result;
+/// The means over the classes of a DGX-1 and over random graphs.
+inline std::vector<all_reduce_mean> all_reduce_means() {
+  std::vector<all_reduce_mean> result;
   auto const mean_of = [](std::string name, std::vector<topology> const& machines) {
-    all_reduce_comparison::mean m{std::move(name)};
+    all_reduce_mean m{std::move(name)};
     for (auto const& machine : machines) {
-      auto const rates = compare_all_reduce(machine);
+      auto const rates = compare_all_reduce(machine, plan_all_reduces(machine));
       auto const two_phase = rates.joint / rates.two_phase;
       auto const overlapped = rates.joint / rates.overlapped;
       m.over_two_phase += std::log(two_phase) / static_cast<double>(machines.size());
@@ -94,16 +101,28 @@ inline all_reduce_comparison compare_all_reduces() {
       if (c.name.front() == generation) machines.push_back(test::direct_machine(c.matrix));
     }
     auto const name = std::to_string(machines.size()) + " classes of DGX-1" + generation;
-    result.means.push_back(mean_of(name, machines));
+    result.push_back(mean_of(name, machines));
   }
   std::vector<topology> random;
   for (unsigned seed = 1; seed <= 20; ++seed) {
     random.push_back(test::make_random_machine(seed, 8, 0, 24));
   }
-  result.means.push_back(mean_of("20 random one-way graphs of 8 ranks", random));
+  result.push_back(mean_of("20 random one-way graphs of 8 ranks", random));
+  return result;
+}
+
+/// Single machines, and the means.
+struct all_reduce_comparison {
+  std::vector<all_reduce_rates> machines;
+  std::vector<all_reduce_mean> means;
+};
+
+inline all_reduce_comparison compare_all_reduces() {
+  all_reduce_comparison result{{}, all_reduce_means()};
   for (auto const* name : {"mesh:4x4", "mesh:5x5", "mesh:6x6", "mesh:8x8", "mi250:1", "mi250:2",
                            "dgx2", "dgx_a100:2", "dgx_h100:2", "dgx_a100:4", "torus:4x4"}) {
-    result.machines.push_back(compare_all_reduce(read_machine(name)));
+    auto const machine = read_machine(name);
+    result.machines.push_back(compare_all_reduce(machine, plan_all_reduces(machine)));
   }
   return result;
 }

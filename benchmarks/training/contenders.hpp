@@ -2,9 +2,9 @@
 #pragma once
 
 #include <blink/core/collective.hpp>
-#include <blink/planning/check/check_plan.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
 #include <blink/planning/cost/cost_model.hpp>
-#include <blink/planning/make_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -14,13 +14,13 @@
 #include <blink/topology/subset.hpp>
 #include <blink/topology/topology.hpp>
 
+#include "../planning/plan_checked.hpp"
 #include "iteration.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,10 +78,7 @@ namespace detail {
 /// Plans an all-reduce, and checks the plan.
 [[nodiscard]] inline contender plan_contender(std::string name, blink::topology machine,
                                               char const* planner) {
-  auto planned = blink::make_plan(machine, {blink::collective::all_reduce, {}, planner});
-  if (auto const report = blink::check_plan(machine, planned); !report) {
-    throw std::logic_error(name + ": " + *report.fault);
-  }
+  auto planned = blink::bench::plan_checked(machine, {blink::collective::all_reduce, {}, planner});
   return {std::move(name), std::move(machine), std::move(planned)};
 }
 
@@ -116,13 +113,15 @@ namespace detail {
   return detail::part_of_dgx1v("DGX-1V with GPUs 1 4 5 7", {1, 4, 5, 7});
 }
 
-/// Three GPUs of one DGX-1V and five of another, with a NIC of 40 Gbit/s for each server.
-[[nodiscard]] inline training_machine two_servers() {
+/// Three GPUs of one DGX-1V and five of another, with a NIC for each server.
+///
+/// nic_rate: GB/s; by default 40 Gbit/s
+[[nodiscard]] inline training_machine two_servers(blink::rational const& nic_rate = 5) {
   namespace planned_by = blink::planned_by;
   auto const server = blink::machines::dgx1v_pcie();
   blink::join_options options;
   options.network = blink::server_network::fabric;
-  options.nics.rate = blink::rational(5);
+  options.nics.rate = nic_rate;
   auto const all = blink::join(
       {blink::subset(server, {0, 1, 2}), blink::subset(server, {0, 1, 2, 3, 4})}, options);
   return {
@@ -144,6 +143,23 @@ namespace detail {
     if (tail.kind == blink::node_kind::rank) l.latency_seconds = seconds;
   }
   return machine;
+}
+
+/// Cost of a chunk at each edge on a machine with fewer cores than ranks: a rank is woken, and may
+/// wait for a core. Larger chunks are chosen so; no prediction contains it.
+inline constexpr double woken_seconds = 1e-4;
+
+/// The chunk sizes of a replay, by tree: those that the cost model finds best for a full bucket.
+[[nodiscard]] inline std::vector<double> chunks_of(contender const& planned,
+                                                   replay_scale const& scale,
+                                                   step_costs const& costs) {
+  blink::cost_parameters parameters;
+  parameters.start_seconds = 0;
+  parameters.step_seconds = woken_seconds;
+  parameters.bytes_per_unit = scale.bytes_per_unit();
+  auto const machine = with_latency(planned.machine, costs.latency_seconds * scale.time);
+  auto const cost = blink::cost_of(machine, planned.planned, parameters);
+  return blink::predict(cost, static_cast<double>(bucket_limits{}.bytes) / scale.data).chunk_bytes;
 }
 
 /// The time of the replay's all-reduces by the simulation of the plan on the scaled links.

@@ -20,23 +20,6 @@
 
 namespace blink_bench {
 
-/// Cost of a chunk at each edge on a machine with fewer cores than ranks: a rank is woken, and may
-/// wait for a core. Larger chunks are chosen so; no prediction contains it.
-inline constexpr double woken_seconds = 1e-4;
-
-/// The chunk sizes of a replay, by tree: those that the cost model finds best for a full bucket.
-[[nodiscard]] inline std::vector<double> chunks_of(contender const& planned,
-                                                   replay_scale const& scale,
-                                                   step_costs const& costs) {
-  blink::cost_parameters parameters;
-  parameters.start_seconds = 0;
-  parameters.step_seconds = woken_seconds;
-  parameters.bytes_per_unit = scale.bytes_per_unit();
-  auto const machine = with_latency(planned.machine, costs.latency_seconds * scale.time);
-  auto const cost = blink::cost_of(machine, planned.planned, parameters);
-  return blink::predict(cost, static_cast<double>(bucket_limits{}.bytes) / scale.data).chunk_bytes;
-}
-
 /// Options of ranks that are threads with shaped links. Those without work leave the cores to
 /// others at once.
 [[nodiscard]] inline blink::communicator_options replay_options(replay_scale const& scale,

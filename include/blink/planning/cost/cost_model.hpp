@@ -252,10 +252,14 @@ struct crossing {
   return result;
 }
 
+/// The gain in time below which more chunks are not worth their steps.
+inline constexpr double least_chunk_gain = 0.001;
+
 /// Predicts the time for a buffer, with the best chunks for its size.
 ///
 /// All trees have the same number of chunks. A link that serves one chunk of each tree in turn then
-/// serves trees in proportion to their weights.
+/// serves trees in proportion to their weights. Where trees hide each other's steps, fewer chunks
+/// are taken than the best number, as long as that costs at most `least_chunk_gain`.
 ///
 /// bytes:  of the whole buffer; for all-gather and reduce-scatter, of the gathered buffer.
 /// Time:   O(trees * candidates * paths), a few candidates and paths.
@@ -317,6 +321,20 @@ struct crossing {
       consider(before / factor);
     }
   }
+  // Trees that fill the links together hide each other's steps. The model then gains a little with
+  // ever smaller chunks, but real ranks pay for each, and links run idle. So fewer are tried.
+  bool const hides_steps = std::ranges::any_of(cost.trees, [](tree_cost const& tree) {
+    return tree.shared_seconds_per_byte > (1 + 1e-9) * tree.edge_seconds_per_byte;
+  });
+  double const most_seconds = (1 + least_chunk_gain) * seconds;
+  for (double const factor : {2.0, 1.25}) {
+    while (hides_steps) {
+      double const fewer = std::max(least, std::floor(chunks / factor));
+      if (fewer >= chunks || slowest_of(fewer) > most_seconds) break;
+      chunks = fewer;
+    }
+  }
+  seconds = slowest_of(chunks);
   result.seconds += std::max(seconds, parameters.step_seconds + bytes * cost.seconds_per_byte);
   for (auto const& tree : cost.trees) {
     result.chunk_bytes.push_back(std::max(1.0, bytes * tree.share / chunks));
