@@ -68,7 +68,7 @@ test_packages=(libgtest-dev python3)
 # Two MPI libraries side by side, for what runs on MPI, and UCX, which both depend on.
 mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev libboost-context-dev)
 gate_packages=(clang-19 libclang-rt-19-dev clang-format-19 libbenchmark-dev libgloo-dev doxygen git
-  valgrind iproute2 universal-ctags)
+  valgrind iproute2 libsimgrid-dev universal-ctags chromium)
 
 # PyTorch 1.13, for the process group; left out where it cannot be installed.
 torch_packages=(python3-torch libtorch-dev pybind11-dev python3-dev python3-sklearn)

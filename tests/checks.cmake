@@ -90,7 +90,12 @@ if(TARGET blink_command)
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/command_test.sh $<TARGET_FILE:blink_command>
                    ${PROJECT_SOURCE_DIR}/data)
   add_test(NAME command.report
-           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/report_test.sh $<TARGET_FILE:blink_command>)
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/report_test.sh $<TARGET_FILE:blink_command>
+                   ${PROJECT_SOURCE_DIR}/data)
+  set_tests_properties(command.report PROPERTIES TIMEOUT 600)
+  add_test(NAME command.report_pages  # in headless Chromium, where there is one
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/page_test.py $<TARGET_FILE:blink_command>)
+  set_tests_properties(command.report_pages PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
   find_package(nlohmann_json 3.11 REQUIRED)
   set(loops training_loop)
   if(TARGET blink_ucx AND NOT BLINK_SANITIZE)  # as in examples/

@@ -23,7 +23,7 @@ void add_check_command(CLI::App& app);     ///< blink check: is a plan file soun
 void add_simulate_command(CLI::App& app);  ///< blink simulate: the time on a machine
 void add_tune_command(CLI::App& app);      ///< blink tune: the fastest algorithm for each size
 void add_probe_command(CLI::App& app);     ///< blink probe: what ranks move between each other
-void add_report_command(CLI::App& app);    ///< blink report: what records of calls say
+void add_report_command(CLI::App& app);    ///< blink report: a page, or what records say
 void add_stalls_command(CLI::App& app);    ///< blink stalls: what waiting costs a training loop
 void add_run_command(CLI::App& app);       ///< blink run: start a program in several processes
 

@@ -28,6 +28,7 @@ constexpr char const* about =
     "  blink perf -g 4                               all-reduce on this machine\n"
     "  blink probe -g 4 --out machine.json           what this machine moves between ranks\n"
     "  blink run -n 4 -- PROGRAM                     a program in four processes\n"
+    "  blink report dgx1v                            one page: trees, proof, times, changes\n"
     "  blink report calls.*.jsonl                    late ranks, slow links of its calls\n"
     "  blink stalls -n 4 -- PROGRAM                  what waiting costs each iteration\n"
     "\n"

@@ -22,9 +22,10 @@
 #include "number_checks.hpp"
 #include "perf_engine.hpp"
 #include "plain_loops.hpp"
+#include "progress.hpp"
+#include "table_files.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -51,7 +52,7 @@ struct perf_options : machine_choice {
   std::string algorithms;
   std::string begin;
   std::string end;
-  std::string json;
+  table_files files;
   std::string type = "float";
   std::string op = "sum";
   int factor = 4;
@@ -185,14 +186,6 @@ communicator_options shaped_options() {
   return result;
 }
 
-bool is_terminal() {
-  return isatty(fileno(stdout)) != 0 && isatty(fileno(stderr)) != 0;
-}
-
-void show_progress(std::string const& text) {
-  if (is_terminal()) std::fprintf(stderr, "\r\033[K%s", text.c_str());
-}
-
 void print_head(perf_options const& options, bool names, bool predicts) {
   auto const group = [](char const* where) { std::printf(" %47s", where); };
   std::printf("#");
@@ -224,7 +217,7 @@ void print_side(perf_result const& side) {
               side.algbw * 1e-9, side.busbw * 1e-9, static_cast<unsigned long long>(side.wrong));
 }
 
-nlohmann::json side_json(perf_result const& side) {
+nlohmann::ordered_json side_json(perf_result const& side) {
   return {{"microseconds", side.seconds * 1e6},
           {"least_microseconds", side.least_seconds * 1e6},
           {"algbw", side.algbw * 1e-9},
@@ -300,7 +293,8 @@ void run_perf(perf_options const& options) {
 
   std::string where;
   if (is_shaped) {
-    where = ", links of " + options.machine + " times " + nlohmann::json(options.shaped).dump();
+    where =
+        ", links of " + options.machine + " times " + nlohmann::ordered_json(options.shaped).dump();
   } else if (!options.machine.empty()) {
     where = ", plans of " + options.machine + " at the speed of this memory";
   }
@@ -325,15 +319,18 @@ void run_perf(perf_options const& options) {
   }
   print_head(options, names, is_shaped);
 
-  nlohmann::json rows = nlohmann::json::array();
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::uint64_t wrong = 0;
   auto const factor = static_cast<std::size_t>(options.factor);
   machine_load const load;
   double const used_before = machine_load::own_seconds();
+  std::size_t sizes = 0;
+  for (std::size_t bytes = begin; bytes <= end; bytes *= factor) ++sizes;
+  progress bar("measuring", sizes * contenders.size());
   for (std::size_t bytes = begin; bytes <= end; bytes *= factor) {
     double first_algbw = 0;
     for (auto const& one : contenders) {
-      show_progress("measuring " + std::to_string(bytes) + " bytes, " + one.name + " ...");
+      bar.name("measuring " + std::to_string(bytes) + " bytes, " + one.name);
       request.algorithms = one.algorithms;
       request.bytes = moves_data(kind) ? bytes : 0;
       request.in_place = false;
@@ -343,7 +340,8 @@ void run_perf(perf_options const& options) {
         request.in_place = true;
         in_place = measure(request);
       }
-      show_progress("");
+      bar.step();
+      bar.clear();
       int const root = has_root(kind) ? root_of(one.algorithms.algorithms[0].source, kind) : -1;
       std::printf(" ");
       if (names) std::printf(" %11s", one.name.c_str());
@@ -365,15 +363,15 @@ void run_perf(perf_options const& options) {
       }
       std::printf("\n");
       std::fflush(stdout);
-      nlohmann::json row{{"planner", one.name},
-                         {"collective", to_text(kind)},
-                         {"ranks", one.algorithms.algorithms[0].source.rank_count},
-                         {"bytes", out_of_place.bytes},
-                         {"count", out_of_place.count},
-                         {"type", options.type},
-                         {"op", reduces ? options.op : "none"},
-                         {"root", root},
-                         {"out_of_place", side_json(out_of_place)}};
+      nlohmann::ordered_json row{{"planner", one.name},
+                                 {"collective", to_text(kind)},
+                                 {"ranks", one.algorithms.algorithms[0].source.rank_count},
+                                 {"bytes", out_of_place.bytes},
+                                 {"count", out_of_place.count},
+                                 {"type", options.type},
+                                 {"op", reduces ? options.op : "none"},
+                                 {"root", root},
+                                 {"out_of_place", side_json(out_of_place)}};
       if (in_place) row["in_place"] = side_json(*in_place);
       if (is_shaped) {
         row["scale"] = options.shaped;
@@ -392,14 +390,11 @@ void run_perf(perf_options const& options) {
         "# other programs used %.1f of %u cores: times are longer than on an idle machine\n",
         others, cores);
   }
-  if (!options.json.empty()) {
-    nlohmann::json const document{{"blink_perf", 1},
-                                  {"unit", "GB/s"},
-                                  {"is_busy", is_busy},
-                                  {"cores_of_others", others},
-                                  {"rows", rows}};
-    detail::write_text(options.json, document.dump(2) + "\n");
-  }
+  write_table_files(options.files, nlohmann::ordered_json{{"blink_perf", 1},
+                                                          {"unit", "GB/s"},
+                                                          {"is_busy", is_busy},
+                                                          {"cores_of_others", others},
+                                                          {"rows", rows}});
   if (wrong > 0) {
     std::fprintf(stderr, "blink: %llu wrong elements\n", static_cast<unsigned long long>(wrong));
     throw CLI::RuntimeError(1);
@@ -463,7 +458,7 @@ void add_perf_command(CLI::App& app) {
   command->add_flag("--in-place", options->in_place, "also with the output in the input's place");
   command->add_flag("--plain-loops", options->plain_loops,
                     "also time plain loops over all inputs and outputs, without a MACHINE");
-  add_output_option(*command, "--json", options->json, "write the rows to this file");
+  add_table_files(*command, options->files);
   command->callback([options] { run_perf(*options); });
 }
 

@@ -18,6 +18,7 @@
 #include "plan_hints.hpp"
 #include "plan_repair.hpp"
 #include "plan_sizes.hpp"
+#include "progress.hpp"
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -254,22 +255,26 @@ void print_comparison(allocation const& place, plan const& chosen, work_budget c
     std::printf("\n  (--compare shows other planners)\n");
     return;
   }
+  progress bar("planning");
   std::printf("\n  %-26s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
               "height", "");
   for (auto const& [name, about] : all_planners()) {
     if (!all && name != planned_by::ring && name != chosen.planner) continue;
+    bar.name("planning by " + name);
     plan_request request{chosen.collective, chosen.trees.front().root, name};
     request.budget = budget;
     try {
       auto const p = name == chosen.planner ? chosen : checked_plan(place, request).plan;
       if (is_substitute(p, name)) throw planning_error("spent the budget (--time, --memory)");
       auto const gain = ratio(chosen.rate, p.rate);
+      bar.clear();
       std::printf("  %-26s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
                   p.bound > rational(0) ? 100 * ratio(p.rate, p.bound) : 0, p.trees.size(),
                   max_height(p));
       std::printf(name == chosen.planner ? "\n" : "(%s is %.2f times as fast)\n",
                   chosen.planner.c_str(), gain);
     } catch (error const& reason) {
+      bar.clear();
       std::printf("  %-26s %12s  %s\n", name.c_str(), "-", reason.what());
     }
   }
@@ -368,8 +373,10 @@ void run_plan(plan_arguments const& options) {
   if (options.hints.frontier > 0)
     return show_frontier(place.machine, request, options.hints.frontier);
   bool const hinted = !request.constraints.empty();
+  progress bar("planning", 0, options.seconds);
   auto const made = hinted ? kinds_of_links{place, plan_with_hints(place, request), {}, {}}
                            : plan_on_kinds(std::move(place), request, options);
+  bar.clear();
   auto const& p = made.planned.plan;
   print_plan(made.place.machine, made.planned, options.all, request.planner, made.other,
              made.whole_bound);
@@ -406,7 +413,9 @@ void refuse_ignored_options(CLI::App& command) {
   // The old plan fixes them.
   refuse("--repair", {"--collective", "--root", "--to", "--planner", "--blocks", "--compare"});
   refuse("--repair", hints);
-  command.get_option("--json")->needs(command.get_option("--sizes"));
+  for (auto const* const file : {"--json", "--csv"}) {
+    command.get_option(file)->needs(command.get_option("--sizes"));
+  }
 }
 
 }  // namespace

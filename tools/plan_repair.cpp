@@ -5,6 +5,8 @@
 #include <blink/planning/repair_plan.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/readers/read_machine.hpp>
+#include <blink/topology/subset.hpp>
+#include <blink/topology/topology.hpp>
 
 #include "arguments.hpp"
 
@@ -95,6 +97,19 @@ repaired show_repair(machine_choice choice, std::string const& old_file,
   print_links("links taken ", d.links_taken);
   std::printf("\n");
   return {std::move(place), std::move(planned)};
+}
+
+detour find_detour(topology const& machine, plan const& old, int from, int to) {
+  auto ids = old.ranks;
+  ids.insert(ids.end(), old.forwarding_ranks.begin(), old.forwarding_ranks.end());
+  auto part = subset(machine, ids);
+  if (!old.links.empty()) part = only_links(part, read_link_kind(old.links));
+  std::erase_if(part.links, [&](link const& l) {
+    return part.nodes[static_cast<std::size_t>(l.tail)].id == from &&
+           part.nodes[static_cast<std::size_t>(l.head)].id == to;
+  });
+  auto made = repair_plan(part, old);
+  return {std::move(part), std::move(made.plan), to_text(made.algorithm)};
 }
 
 }  // namespace blink::tools

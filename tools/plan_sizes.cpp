@@ -9,6 +9,7 @@
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 #include "number_checks.hpp"
+#include "progress.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -58,7 +59,7 @@ void add_size_options(CLI::App& command, size_options& options) {
   command.add_option("--sizes", options.sizes,
                      "instead: the planner that is fastest by the cost model for each size of\n"
                      "the buffer, such as 8:1G, and where it changes");
-  add_output_option(command, "--json", options.json, "with --sizes: write the table here");
+  add_table_files(command, options.files, "with --sizes: ");
   add_output_option(command, "--tuning", options.algorithms,
                     "write what runs here, for `read_tuning_file` and `blink perf --tuning`: the\n"
                     "plan, or with --sizes the fastest for each size");
@@ -75,6 +76,7 @@ std::string bytes_in_words(std::size_t bytes) {
 void show_sizes(allocation const& place, plan_request const& request, size_options const& options) {
   auto const& machine = place.machine;
   auto const range = read_sizes("--sizes", options.sizes);
+  progress bar("planning by all planners");
   auto candidates = all_algorithms(machine, request, options.cost.parameters());
   for (auto& each : candidates.plans) each.plan = checked(place, std::move(each.plan)).plan;
   auto const first = static_cast<std::int64_t>(range.first);
@@ -83,10 +85,11 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
     correct_predictions(machine, candidates, first, last, options.cost.simulated());
   }
   auto const changes = crossovers(candidates, first, last);
+  bar.clear();
   std::vector<std::string> names;
   for (auto const& each : candidates.plans) names.push_back(name_of(each));
   auto const name = [&](std::size_t i) { return names[i].c_str(); };
-  nlohmann::json rows = nlohmann::json::array();
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::printf(
       "%s on %s, predicted with %g us a step and %g us to launch,\nsimulated where that "
       "differs\n\n",
@@ -107,7 +110,7 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
         bounded.bound > rational(0) ? rate / (bounded.bound.to_double() * unit) : 0;
     std::printf("  %8s  %-16s %11.2f %10.4f %6.1f%%", bytes_in_words(bytes).c_str(), name(used),
                 least * 1e6, rate * 1e-9, 100 * share);
-    nlohmann::json all = nlohmann::json::object();
+    nlohmann::ordered_json all = nlohmann::ordered_json::object();
     for (auto const& each : candidates.plans) {
       double const seconds = seconds_for(each, static_cast<double>(bytes));
       std::printf(" %16.2f", seconds * 1e6);
@@ -121,7 +124,7 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
                     {"share_of_bound", share},
                     {"all_microseconds", std::move(all)}});
   }
-  nlohmann::json from = nlohmann::json::array();
+  nlohmann::ordered_json from = nlohmann::ordered_json::array();
   std::printf("\nfastest from size on:\n");
   for (auto const& change : changes) {
     std::printf("  %12lld  %s\n", static_cast<long long>(change.bytes), name(change.candidate));
@@ -132,20 +135,18 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
         options.algorithms,
         {choose_tuning(machine, candidates, options.cost.rate_of_unit(machine), first, last)});
   }
-  nlohmann::json refused = nlohmann::json::array();
+  nlohmann::ordered_json refused = nlohmann::ordered_json::array();
   for (auto const& [planner, reason] : candidates.refused) {
     std::printf("no plan of %s: %s\n", planner.c_str(), reason.c_str());
     refused.push_back({{"planner", planner}, {"reason", reason}});
   }
-  if (options.json.empty()) return;
-  detail::write_text(options.json, nlohmann::json{{"blink_sizes", 1},
-                                                  {"collective", to_text(request.collective)},
-                                                  {"machine", machine.name},
-                                                  {"rows", std::move(rows)},
-                                                  {"fastest_from", std::move(from)},
-                                                  {"refused", std::move(refused)}}
-                                           .dump(2) +
-                                       "\n");
+  write_table_files(options.files,
+                    nlohmann::ordered_json{{"blink_sizes", 1},
+                                           {"collective", to_text(request.collective)},
+                                           {"machine", machine.name},
+                                           {"rows", std::move(rows)},
+                                           {"fastest_from", std::move(from)},
+                                           {"refused", std::move(refused)}});
 }
 
 }  // namespace blink::tools

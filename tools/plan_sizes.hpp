@@ -8,6 +8,7 @@
 #include <blink/topology/topology.hpp>
 
 #include "arguments.hpp"
+#include "table_files.hpp"
 
 #include <string>
 
@@ -34,7 +35,7 @@ void add_cost_options(CLI::App& command, cost_options& options);
 /// Options of `blink plan --sizes`.
 struct size_options {
   std::string sizes;  ///< empty: not requested
-  std::string json;
+  table_files files;
   std::string algorithms;  ///< a file; also without sizes
   cost_options cost;
 };

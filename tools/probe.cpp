@@ -5,29 +5,64 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "gpu_probe.hpp"
 #include "probe_report.hpp"
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 namespace blink::tools {
 namespace {
 
+constexpr std::size_t device_bytes = std::size_t{32} << 20;  // of a large message between GPUs
+
 struct probe_arguments : machine_choice {
   probe_arguments() { links = "all"; }
   int rank_count = 0;
-  std::string bytes = "4M";
+  std::string bytes;  ///< empty: the default of what is measured
   double seconds = probe_options{}.seconds;
   std::string out;
+  bool has_gpus = false;
+  bool is_through_host = false;
 };
 
+void run_on_gpus(probe_arguments const& options) {
+  if (options.rank_count > 0) throw input_error("-g: found with --gpus, expected one of them");
+  if (std::getenv("BLINK_RANK") != nullptr) {
+    throw input_error("--gpus: found under `blink run`, expected one process for all GPUs");
+  }
+  std::optional<topology> described;
+  if (!options.machine.empty()) described = read_part(options).machine;
+  auto const probe = run_gpu_probe(
+      options.bytes.empty() ? device_bytes : read_bytes("--bytes", options.bytes), options.seconds);
+  auto const& rates = options.is_through_host ? probe.host : probe.peer;
+  std::optional<measured_rates> ordered;
+  if (described) ordered = in_order_of(*described, rates, probe.bus_ids);
+  auto const machine = fit_gpus(rates, probe.bus_ids);
+  print_gpu_access(probe);
+  print_gpu_rates(rates, machine,
+                  options.is_through_host ? "through the host" : "by copies between them",
+                  probe.bytes);
+  if (described) {
+    auto const unit = bytes_per_second(described->unit);
+    probe_text::print_links("slower", slow_links(*described, *ordered, unit));
+    probe_text::print_links("faster", fast_links(*described, *ordered, unit));
+  }
+  if (options.out.empty()) return;
+  detail::write_text(options.out, write_json(machine));
+  std::printf("\nmachine written to %s\n", options.out.c_str());
+}
+
 void run(probe_arguments const& options) {
+  if (options.has_gpus) return run_on_gpus(options);
+
   probe_request request;
-  request.options.bytes = read_bytes("--bytes", options.bytes);
+  request.options.bytes = read_bytes("--bytes", options.bytes.empty() ? "4M" : options.bytes);
   if (request.options.bytes == 0) throw input_error("--bytes 0: expected at least 1 byte");
   request.options.seconds = options.seconds;
   bool const is_launched = std::getenv("BLINK_RANK") != nullptr;
@@ -80,11 +115,18 @@ void add_probe_command(CLI::App& app) {
   command
       ->add_option("-g", options->rank_count, "ranks; default: those of MACHINE, else a core each")
       ->check(CLI::Range(1, 256));
-  command->add_option("--bytes", options->bytes, "of a large message")->capture_default_str();
+  command->add_option("--bytes", options->bytes, "of a large message; default: 4M, of GPUs 32M");
   command
       ->add_option("--seconds", options->seconds, "for all measurements; then pairs are left out")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
+  auto* gpus = command->add_flag(
+      "--gpus", options->has_gpus,
+      "the GPUs that are visible, by the program blink-probe-gpus; MACHINE gpus: as NVML says");
+  command
+      ->add_flag("--through-host", options->is_through_host,
+                 "routes through memory of the host, not those between GPUs")
+      ->needs(gpus);
   add_output_option(*command, "--out,-o", options->out, "write the machine (JSON) here");
   command->callback([options] { run(*options); });
 }

@@ -10,8 +10,11 @@
 #include <blink/topology/best_ring.hpp>
 #include <blink/topology/fit_machine.hpp>
 #include <blink/topology/measured_rates.hpp>
+#include <blink/topology/slow_links.hpp>
 #include <blink/topology/topology.hpp>
 #include <blink/topology/write_json.hpp>
+
+#include "progress.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -88,16 +91,37 @@ inline std::string ranges_of(std::vector<std::size_t> const& sorted) {
   return result;
 }
 
-inline void print_clusters(measured_rates const& rates) {
-  if (rates.clusters() < 2) return;
-  auto const members = rates.hosts_of_clusters();
-  std::printf("\nclusters of hosts, and their rates to all others\n\n");
-  for (std::size_t c = 0; c < members.size(); ++c) {
-    std::printf("cluster %zu: %s out, %s in, hosts %s\n", c,
-                gigabytes(rates.cluster_out[c]).c_str(), gigabytes(rates.cluster_in[c]).c_str(),
-                ranges_of(members[c]).c_str());
+/// The ratio of what the parts of a cluster can move to its uplink, as text; empty: not known.
+inline std::string shared_by(double uplink, std::vector<double> const& of_parts) {
+  double all = 0;
+  for (double const each : of_parts) all += each;
+  if (uplink <= 0 || all <= 0 || of_parts.size() < 2) return "";
+  char text[64];
+  std::snprintf(text, sizeof text, ", shared %.1f to 1", all / uplink);
+  return text;
+}
+
+/// The clusters of all levels, the innermost first, and what shares their uplinks.
+inline void print_clusters(measured_rates const& rates, char const* of) {
+  detail::cluster_flows const flows(rates);
+  for (std::size_t level = 0; level < rates.levels.size(); ++level) {
+    auto const& here = rates.levels[level];
+    auto const title = level == 0 ? std::string("clusters of ") + of
+                                  : "level " + std::to_string(level + 1) + ", of those clusters";
+    std::printf("\n%s, and their rates to all others\n\n", title.c_str());
+    auto const parts = flows.parts(level);
+    auto const members = rates.hosts_of_clusters(level);
+    for (std::size_t c = 0; c < members.size(); ++c) {
+      std::vector<double> below;
+      for (auto const part : parts[c]) {
+        below.push_back(level == 0 ? rates.out[part] : rates.levels[level - 1].out[part]);
+      }
+      std::printf("cluster %zu: %s out, %s in%s, %s %s\n", c, gigabytes(here.out[c]).c_str(),
+                  gigabytes(here.in[c]).c_str(), shared_by(here.out[c], below).c_str(), of,
+                  ranges_of(members[c]).c_str());
+    }
+    print_matrix("clusters, with all that they have", here.between, 1e-9);
   }
-  print_matrix("clusters, with all of their hosts", rates.cluster_between, 1e-9);
 }
 
 inline void print(measured_rates const& rates, char const* joined, probe_options const& options) {
@@ -120,7 +144,7 @@ inline void print(measured_rates const& rates, char const* joined, probe_options
     std::printf("%shost %zu: %s out, %s in\n", host == 0 ? "\n" : "", host,
                 gigabytes(rates.out[host]).c_str(), gigabytes(rates.in[host]).c_str());
   }
-  print_clusters(rates);
+  print_clusters(rates, "hosts");
 }
 
 inline std::string comma_list(std::vector<int> const& numbers) {
@@ -151,6 +175,15 @@ inline void print_ring(ring_order const& order, measured_rates const& rates, dou
   if (hosts.size() > 1) std::printf("  hosts %s\n", comma_list(hosts).c_str());
 }
 
+/// Links whose rates are not those described.
+inline void print_links(char const* how, std::vector<slow_link> const& links) {
+  std::printf("\nlinks more than 20 %% %s than described: %zu\n", how, links.size());
+  for (auto const& one : links) {
+    std::printf("  %d -> %d: %.4g GB/s, described %.4g\n", one.from, one.to, one.measured * 1e-9,
+                one.described * 1e-9);
+  }
+}
+
 /// A rankfile of Open MPI that gives the ranks this order: rank k of the next job is where rank
 /// `order[k]` was.
 ///
@@ -179,7 +212,10 @@ template <communicator Comm>
 [[nodiscard]] probe_result run_probe(Comm& comm, probe_request const& request, char const* joined) {
   namespace show = probe_text;
   bool const prints = comm.rank() == 0;
+  std::optional<progress> bar;
+  if (prints) bar.emplace("measuring pairs of ranks", 0, request.options.seconds);
   auto const rates = probe(comm, request.options);
+  bar.reset();
   probe_result result;
   result.machine = fit_machine(rates);
   result.machine.name = "probe";
@@ -225,11 +261,7 @@ template <communicator Comm>
   if (request.described) {
     result.slow = slow_links(*request.described, rates, request.bytes_per_unit);
     if (prints) {
-      std::printf("\nlinks more than 20 %% slower than described: %zu\n", result.slow.size());
-      for (auto const& one : result.slow) {
-        std::printf("  %d -> %d: %.4g GB/s, described %.4g\n", one.from, one.to,
-                    one.measured * 1e-9, one.described * 1e-9);
-      }
+      show::print_links("slower", result.slow);
     }
   }
   return result;

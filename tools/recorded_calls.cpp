@@ -5,6 +5,7 @@
 #include <blink/core/error.hpp>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -227,6 +228,58 @@ std::string sharing_in_words(calls_of_ranks const& calls, std::size_t count) {
          " calls" +
          (shared.size() == 1 ? ""
                              : ", as did " + std::to_string(shared.size() - 1) + " pairs more");
+}
+
+call_summary summary_of(calls_of_ranks const& calls) {
+  call_summary result;
+  result.count = SIZE_MAX;
+  for (auto const& [rank, all] : calls) result.count = std::min(result.count, all.size());
+  for (std::size_t k = 0; k < result.count; ++k) {
+    bool is_ok = true;
+    for (auto const& [rank, all] : calls) {
+      auto const& call = all[k];
+      is_ok = is_ok && call.is_ok;
+      auto& sum = result.by_collective[call.collective];
+      ++sum.calls;
+      sum.time += call.time;
+      sum.peers += call.for_peers;
+      sum.receive += call.to_receive;
+      sum.send += call.to_send;
+    }
+    result.failed += is_ok ? 0 : 1;
+  }
+  return result;
+}
+
+std::map<std::string, double> clock_of_hosts(calls_of_ranks const& calls) {
+  std::map<std::string, double> first_end;  // of the first call
+  for (auto const& [rank, all] : calls) {
+    auto const end = all[0].begin + all[0].time;
+    auto const [known, is_new] = first_end.emplace(all[0].host, end);
+    if (!is_new) known->second = std::max(known->second, end);
+  }
+  auto const zero = first_end.begin()->second;
+  for (auto& [host, end] : first_end) end -= zero;
+  return first_end;
+}
+
+std::vector<std::string> verdict_of(calls_of_ranks const& calls, call_summary const& summary) {
+  std::vector<std::string> result;
+  auto const count = summary.count;
+  if (summary.failed > 0) result.push_back(std::to_string(summary.failed) + " calls failed");
+  for (auto const& [rank, all] : calls) {
+    if (all.size() > count) {
+      result.push_back("rank " + std::to_string(rank) + " ended " +
+                       std::to_string(all.size() - count) + " calls more than others");
+    }
+  }
+  auto const used = links_of(calls, count);
+  if (!used.links.empty()) result.push_back(use_in_words(used));
+  for (auto const& late : late_in_words(calls, count)) result.push_back(late);
+  if (auto const shared = sharing_in_words(calls, count); !shared.empty()) {
+    result.push_back(shared);
+  }
+  return result;
 }
 
 }  // namespace blink::tools

@@ -62,6 +62,28 @@ using calls_of_ranks = std::map<int, std::vector<recorded_call>>;
 /// Returns text such as "12.5 us" or "1.25 ms".
 [[nodiscard]] std::string duration_in_words(double microseconds);
 
+/// The microseconds of calls by cause, of all ranks together.
+struct call_times {
+  std::size_t calls = 0;
+  double time = 0, peers = 0, receive = 0, send = 0;
+
+  /// The part of the time in percent; 0 of no time.
+  [[nodiscard]] double share(double part) const { return time > 0 ? 100 * part / time : 0; }
+  [[nodiscard]] double moving() const { return time - peers - receive - send; }
+};
+
+/// The calls that all ranks ended, summed up.
+struct call_summary {
+  std::size_t count = 0;   ///< calls of each rank
+  std::size_t failed = 0;  ///< of them
+  std::map<std::string, call_times> by_collective;
+};
+[[nodiscard]] call_summary summary_of(calls_of_ranks const& calls);
+
+/// The microseconds to subtract from the times of each host, so that all leave the first call
+/// together: the clocks of hosts differ.
+[[nodiscard]] std::map<std::string, double> clock_of_hosts(calls_of_ranks const& calls);
+
 /// A link, or a pair of ranks, and the bytes over it.
 struct link_use {
   double bytes_per_second = 0;  ///< of the link; 0: not known
@@ -125,5 +147,9 @@ void print_links(used_links const& used);
                                                      std::size_t count);
 /// Empty: no two ranks often ran on one core.
 [[nodiscard]] std::string sharing_in_words(calls_of_ranks const& calls, std::size_t count);
+
+/// All parts: failed calls, links, late ranks, shared cores.
+[[nodiscard]] std::vector<std::string> verdict_of(calls_of_ranks const& calls,
+                                                  call_summary const& summary);
 
 }  // namespace blink::tools

@@ -10,7 +10,10 @@
 #include "arguments.hpp"
 #include "commands.hpp"
 #include "machine_load.hpp"
+#include "progress.hpp"
+#include "table_files.hpp"
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -18,6 +21,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -35,15 +39,18 @@ struct tune_options {
   std::string end = "32M";
   int calls = tuning_options{}.calls;
   std::string out;
+  table_files files;
 };
 
-std::string in_words(tuning_range const& range, tuning_table const& table) {
+std::string algorithm_in_words(tuning_range const& range, tuning_table const& table) {
   auto const& name = table.algorithms[range.algorithm].name;
   if (range.chunk_bytes == 0) return name;
   return name + " in chunks of " + std::to_string(range.chunk_bytes);
 }
 
-void print(tuning_result const& found, int ranks, char const* joined) {
+/// Prints the samples of a collective, and adds them to the rows of --json and --csv.
+void print(tuning_result const& found, int ranks, char const* joined,
+           nlohmann::ordered_json& rows) {
   auto const& table = found.table;
   std::printf("# blink tune: %s, %d ranks as %s, lower quartile of microseconds\n",
               std::string(to_text(table.collective)).c_str(), ranks, joined);
@@ -64,14 +71,23 @@ void print(tuning_result const& found, int ranks, char const* joined) {
         chunks = text;
       }
     }
+    nlohmann::ordered_json row{
+        {"collective", to_text(table.collective)}, {"ranks", ranks}, {"bytes", bytes}};
     std::printf("  %10zu", bytes);
-    for (double const each : seconds) {
-      each > 0 ? std::printf(" %10.2f", each * 1e6) : std::printf(" %10s", "-");
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      auto const each = seconds[i] * 1e6;
+      each > 0 ? std::printf(" %10.2f", each) : std::printf(" %10s", "-");
+      row["microseconds"][table.algorithms[i].name] =
+          each > 0 ? nlohmann::ordered_json(each) : nlohmann::ordered_json(nullptr);
     }
-    std::printf(" %18s  %s\n", chunks.c_str(), in_words(range_of(table, bytes), table).c_str());
+    row["chosen"] = algorithm_in_words(range_of(table, bytes), table);
+    rows.push_back(std::move(row));
+    std::printf(" %18s  %s\n", chunks.c_str(),
+                algorithm_in_words(range_of(table, bytes), table).c_str());
   }
   for (auto const& range : table.ranges) {
-    std::printf("# from %zu bytes on: %s\n", range.from_bytes, in_words(range, table).c_str());
+    std::printf("# from %zu bytes on: %s\n", range.from_bytes,
+                algorithm_in_words(range, table).c_str());
   }
   std::fflush(stdout);
 }
@@ -105,14 +121,22 @@ void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options con
   search.last_bytes = read_bytes("-e", options.end);
   search.calls = options.calls;
   std::vector<tuning_table> tables;
+  auto rows = nlohmann::ordered_json::array();
+  std::optional<progress> bar;
+  if (comm.rank() == 0) bar.emplace("measuring", kinds.size());
   machine_load const load;
   double used = -machine_load::own_seconds();
   for (auto const kind : kinds) {
+    if (bar) bar->name("measuring " + std::string(to_text(kind)));
     auto found =
         tune(comm, kind, default_algorithms(kind, comm.rank_count(), options.root), search);
     found.table.transport =
         detail::name_of_transport<typename std::remove_cvref_t<decltype(comm)>::transport_type>();
-    if (comm.rank() == 0) print(found, comm.rank_count(), joined);
+    if (bar) {
+      bar->step();
+      bar->clear();
+      print(found, comm.rank_count(), joined, rows);
+    }
     tables.push_back(std::move(found.table));
   }
   used += machine_load::own_seconds();
@@ -134,6 +158,10 @@ void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options con
         others);
   }
   for (auto& table : tables) table.is_doubtful = is_busy;
+  write_table_files(
+      options.files,
+      nlohmann::ordered_json{
+          {"blink_tune", 1}, {"is_busy", is_busy}, {"cores_of_others", others}, {"rows", rows}});
   if (options.out.empty()) return;
   write_tuning_file(options.out, tables);
 }
@@ -194,6 +222,7 @@ void add_tune_command(CLI::App& app) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   add_output_option(*command, "--out,-o", options->out, "write the tables to this file");
+  add_table_files(*command, options->files);
   command->callback([options] { run_tune(*options); });
 }
 

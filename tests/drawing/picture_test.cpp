@@ -5,15 +5,18 @@
 #include <gtest/gtest.h>
 #include <pugixml.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
 
 using blink::draw_svg;
+using blink::picture_options;
 using blink::plan;
 using blink::rational;
 using blink::topology;
@@ -206,6 +209,40 @@ TEST(picture, any_bytes_in_labels_give_well_formed_text) {
       i += length;
     }
   }
+}
+
+TEST(picture, a_page_finds_nodes_and_links_and_adds_the_words_itself) {
+  auto machine = six_gpus();
+  machine.nodes[2].label = "\" onload=\"x";
+  picture_options options;
+  options.for_page = true;
+  auto const svg = draw_svg(machine, plan_of_six(), options);
+  auto const words = words_of(svg);
+  EXPECT_TRUE(has(words, "37.5/50\n")) << words;
+  for (auto const* word : {"planner", "Trees", "How to read it", "root gpu0"}) {
+    EXPECT_FALSE(has(words, word)) << word;
+  }
+  pugi::xml_document document;
+  ASSERT_TRUE(document.load_string(svg.c_str()));
+  EXPECT_TRUE(document.select_nodes("//@onload").empty());
+  EXPECT_EQ(document.select_nodes("//g[@class='trees']").size(), 1U);
+  EXPECT_EQ(document.select_nodes("//polygon").size(), 0U);
+  std::set<int> ids;
+  for (auto const& found : document.select_nodes("//g[@class='node']")) {
+    ids.insert(found.node().attribute("data-id").as_int(-1));
+    auto const circle = found.node().child("circle");
+    EXPECT_EQ(circle.attribute("cx").as_string(),
+              std::string(found.node().attribute("data-x").as_string()));
+  }
+  EXPECT_EQ(ids, (std::set<int>{0, 1, 2, 3, 4, 5}));
+  std::set<std::pair<int, int>> pairs, joined;
+  for (auto const& found : document.select_nodes("//line[@class='link']")) {
+    pairs.emplace(found.node().attribute("data-from").as_int(-1),
+                  found.node().attribute("data-to").as_int(-1));
+  }
+  for (auto const& l : machine.links) joined.insert(std::minmax(l.tail, l.head));
+  EXPECT_EQ(pairs, joined);
+  EXPECT_FALSE(has(draw_svg(machine, plan_of_six()), " class=")) << "pictures that stand alone";
 }
 
 TEST(picture, equal_input_gives_equal_text) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/planning/plan/detail/route.hpp>
-#include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/topology/detail/machine_builder.hpp>
 #include <blink/topology/detail/message_pattern.hpp>
 #include <blink/topology/rank_paths.hpp>
@@ -11,7 +9,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -25,14 +24,32 @@ namespace blink_test {
 class simulated_meter {
  public:
   double noise = 0;                     ///< largest relative error of each message
+  double delayed = 0;                   ///< share of messages that take five times as long
+  double busy = 1;                      ///< small messages take up to so many times as long
   std::size_t limit = ~std::size_t{0};  ///< of patterns, which is all the time that there is
   std::size_t patterns = 0;             ///< that were measured
 
-  explicit simulated_meter(blink::topology const& machine, unsigned seed = 1)
-      : machine_(machine),
-        route_(machine),
-        paths_(blink::paths_between_ranks(machine)),
-        random_(seed) {}
+  explicit simulated_meter(blink::topology const& machine, unsigned seed = 1) : random_(seed) {
+    std::map<std::pair<int, int>, int> numbers;  // of links, by their ends
+    for (auto const& l : machine.links) {
+      auto const next = static_cast<int>(links_.size());
+      auto const [at, is_new] = numbers.try_emplace({l.tail, l.head}, next);
+      if (is_new) links_.push_back({0, l.latency_seconds});
+      links_[static_cast<std::size_t>(at->second)].rate +=
+          machine.in_units(l.capacity).to_double() * 1e9;
+    }
+    for (auto const& from_each : blink::paths_between_ranks(machine)) {
+      auto& paths = paths_.emplace_back();
+      for (auto const& path : from_each) {
+        auto& crossed = paths.emplace_back();
+        if (!path) continue;
+        for (std::size_t k = 0; k + 1 < path->nodes.size(); ++k) {
+          crossed.push_back(
+              static_cast<std::size_t>(numbers.at({path->nodes[k], path->nodes[k + 1]})));
+        }
+      }
+    }
+  }
 
   [[nodiscard]] double bytes() const { return 4e6; }
   [[nodiscard]] bool has_time(double share) const {
@@ -41,29 +58,19 @@ class simulated_meter {
   [[nodiscard]] blink::detail::pattern_seconds measure(
       blink::detail::message_pattern const& pattern) {
     ++patterns;
-    blink::detail::group_loads load;  // each message is a group
-    for (std::size_t r = 0; r < pattern.to.size() && !pattern.is_small; ++r) {
-      if (pattern.to[r] < 0) continue;
-      blink::detail::add_load(load, {0, 0, ids_of(path(pattern, r))}, static_cast<int>(r), 1);
-    }
-    auto const rates = blink::detail::fair_paces(load, route_);
+    auto const rates = pattern.is_small ? std::vector<double>{} : fair_rates(pattern);
     std::uniform_real_distribution<double> factor(1 - noise, 1 + noise);
+    std::bernoulli_distribution is_late(delayed);
+    std::uniform_real_distribution<double> wait(1, busy);
     blink::detail::pattern_seconds result{0, std::vector<double>(pattern.to.size(), 0)};
     for (std::size_t r = 0; r < pattern.to.size(); ++r) {
       if (pattern.to[r] < 0) continue;
       double latency = 0;
-      auto const nodes = path(pattern, r);
-      for (std::size_t k = 0; k + 1 < nodes.size(); ++k) {
-        for (auto const& l : machine_.links) {
-          if (l.tail == nodes[k] && l.head == nodes[k + 1]) latency += l.latency_seconds;
-        }
-      }
+      for (auto const link : path(pattern, r)) latency += links_[link].latency_seconds;
       double seconds = start_up_seconds + 2 * latency;  // there and back
-      if (!pattern.is_small) {
-        seconds = start_up_seconds / 2 + latency +
-                  bytes() / (rates.at(static_cast<int>(r)).to_double() * 1e9);
-      }
-      result.of[r] = seconds * factor(random_);
+      if (pattern.is_small && busy > 1) seconds *= wait(random_);
+      if (!pattern.is_small) seconds = start_up_seconds / 2 + latency + bytes() / rates[r];
+      result.of[r] = seconds * factor(random_) * (is_late(random_) ? 5 : 1);
       result.all = std::max(result.all, result.of[r]);
     }
     return result;
@@ -72,18 +79,54 @@ class simulated_meter {
   static constexpr double start_up_seconds = 4e-6;
 
  private:
-  [[nodiscard]] std::vector<int> const& path(blink::detail::message_pattern const& pattern,
-                                             std::size_t from) const {
-    return paths_[from][static_cast<std::size_t>(pattern.to[from])]->nodes;
+  struct shared_link {
+    double rate;  ///< bytes per second
+    double latency_seconds;
+  };
+  struct link_use {
+    double left = 0;       ///< bytes per second that no message has yet
+    std::size_t open = 0;  ///< messages without a rate
+    std::vector<std::size_t> senders{};
+  };
+  [[nodiscard]] std::vector<std::size_t> const& path(blink::detail::message_pattern const& pattern,
+                                                     std::size_t from) const {
+    return paths_[from][static_cast<std::size_t>(pattern.to[from])];
   }
-  [[nodiscard]] std::vector<int> ids_of(std::vector<int> positions) const {
-    for (int& each : positions) each = machine_.nodes[static_cast<std::size_t>(each)].id;
-    return positions;
+  /// The rate of each sender's message: the fullest link sets the rates of its messages, then the
+  /// fullest of the others with what is left, …
+  [[nodiscard]] std::vector<double> fair_rates(
+      blink::detail::message_pattern const& pattern) const {
+    std::vector<double> result(pattern.to.size(), 0);
+    std::map<std::size_t, link_use> uses;  // by link
+    for (std::size_t r = 0; r < pattern.to.size(); ++r) {
+      if (pattern.to[r] < 0) continue;
+      for (auto const link : path(pattern, r)) uses[link].senders.push_back(r);
+    }
+    for (auto& [link, use] : uses) use = {links_[link].rate, use.senders.size(), use.senders};
+    for (;;) {
+      double least = std::numeric_limits<double>::infinity();
+      for (auto const& [link, use] : uses) {
+        if (use.open > 0) least = std::min(least, use.left / static_cast<double>(use.open));
+      }
+      if (least == std::numeric_limits<double>::infinity()) return result;
+      // Links that are equally full do not change each other's shares.
+      for (auto const& [full, use] : uses) {
+        if (use.open == 0 || use.left / static_cast<double>(use.open) > least * (1 + 1e-9))
+          continue;
+        for (auto const r : use.senders) {
+          if (result[r] > 0) continue;
+          result[r] = least;
+          for (auto const crossed : path(pattern, r)) {
+            uses.at(crossed).left -= least;
+            --uses.at(crossed).open;
+          }
+        }
+      }
+    }
   }
 
-  blink::topology const& machine_;
-  blink::detail::router route_;
-  std::vector<std::vector<std::optional<blink::rank_path>>> paths_;
+  std::vector<shared_link> links_;
+  std::vector<std::vector<std::vector<std::size_t>>> paths_;  // by ranks: links
   std::mt19937 random_;
 };
 static_assert(blink::detail::pattern_meter<simulated_meter>);

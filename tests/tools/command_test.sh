@@ -99,7 +99,9 @@ refused "broken algorithm" "rank .*, block .*, step .*, chunk 999" "$blink" chec
 refused "two machines" "expected one of them" "$blink" check dgx2 b.xml --machine dgx1v
 refused "no machine" "a machine before a plan file" "$blink" check plan.json
 
-ok "sizes" "fastest from size on" "$blink" plan dgx2 -c broadcast --sizes 8:64M --json sizes.json
+ok "sizes" "fastest from size on" "$blink" plan dgx2 -c broadcast --sizes 8:64M --json sizes.json --csv sizes.csv
+ok "sizes as CSV" "^bytes,fastest,microseconds," cat sizes.csv
+ok "a size as CSV" "^1024," cat sizes.csv
 ok "sizes as JSON" '"fastest_from"' cat sizes.json
 ok "simulation" "predicted us" "$blink" simulate dgx1v --sizes 1K:1M
 ok "simulation of a plan file" "by exact" "$blink" simulate dgx1v --plan plan.json --sizes 1M --chunk 16K
@@ -108,6 +110,23 @@ ok "simulation in one shot" "one-shot: .* 21.4286" "$blink" simulate dgx1v --one
 refused "another collective in one shot" "found broadcast, expected all_reduce" "$blink" simulate dgx1v -c broadcast --one-shot
 refused "another plan in one shot" "expected reduce_scatter" "$blink" simulate dgx1v --plan plan.json --one-shot
 refused "simulation of a barrier" "moves no data" "$blink" simulate dgx1v -c barrier
+ok "fair sharing" "links shared at fair rates" "$blink" simulate dgx1v --sharing fair --sizes 1M
+ok "trouble" "one chunk after the other, noise 1:0.1, 1 slow rank, 1 late rank, 1 change of links" "$blink" simulate dgx1v --sizes 1M --reduce-rate 100 --noise 1:0.1 --slow-rank 3:2 --late-rank 4:100 --degrade 0-1@50:0.5
+ok "chunks of the runtime" "1M" "$blink" simulate dgx1v --sizes 1M --chunk runtime
+ok "a failed link and a detour" "link 0 -> 1 lost chunk .* a plan takes over: " "$blink" simulate dgx1v --sizes 1M --degrade 0-1@20:0 --repair --json detour.json --csv detour.csv
+ok "a detour as JSON" '"taken_over_by"' cat detour.json
+ok "a detour as CSV" "lost.link,lost.microseconds,lost.tree" cat detour.csv
+ok "events" "1M" "$blink" simulate dgx1v --sizes 1M --events events.json
+ok "events as JSON" '"blink_events":1.*"crossings":' cat events.json
+refused "a failed link" "link 0 -> 1 has failed, and chunk .* of tree .* is lost at" "$blink" simulate dgx1v --sizes 1M --degrade 0-1@20:0
+refused "a failed link without a detour" "no plan takes over" "$blink" simulate line:3 --unit-rate 1 --sizes 1M --degrade 0-1@20:0 --repair
+refused "events of several sizes" "expected one, as in --sizes 1M" "$blink" simulate dgx1v --sizes 1M:2M --events all.json
+refused "a slow rank that is not there" "rank 9 is slow, expected a rank of the plan" "$blink" simulate dgx1v --sizes 1M --slow-rank 9:2
+refused "a slow rank without a factor" "--slow-rank: found '3', expected RANK:FACTOR" "$blink" simulate dgx1v --sizes 1M --slow-rank 3
+refused "a link that is not there" "link 0 -> 5 changes, expected a link that the plan may use" "$blink" simulate dgx1v --sizes 1M --degrade 0-5@1:0.5
+refused "a degraded link without a time" "--degrade: found '0-1', expected FROM-TO@US:FACTOR" "$blink" simulate dgx1v --sizes 1M --degrade 0-1
+refused "noise that is no number" "--noise: found '1:x', expected SEED:SHARE" "$blink" simulate dgx1v --sizes 1M --noise 1:x
+refused "parts of elements" "expected whole elements of 4 bytes" "$blink" simulate dgx1v --sizes 9 --chunk runtime
 ok "all links beside the fastest kind" "all links give .*from .* (--links all)" "$blink" plan dgx1v_pcie -c all_gather
 ok "all links for a large buffer" "nvlink alone gives" "$blink" plan dgx1v_pcie -c all_gather --bytes 1G
 ok "the fastest kind for a small buffer" "links: nvlink only" "$blink" plan dgx1v_pcie -c all_gather --bytes 1K
@@ -244,6 +263,9 @@ ok "unequal shares are named" "blocks in proportion to the plan's shares" "$blin
 ok "planned unequal shares" "^ *[0-9].* 0$" "$blink" perf dgx1v -c all_gather --plan hinted.json -b 64K -e 64K -n 2
 ok "algorithms are measured" "from 0 bytes on" "$blink" tune -g 2 -c all_reduce,broadcast -e 4K -n 3 -o "$work/tuning.json"
 ok "algorithms are run" "tuning .* 0 " "$blink" perf -g 2 -b 8 -e 2K -n 3 --tuning "$work/tuning.json"
+ok "measurements as files" "from 0 bytes on" "$blink" tune -g 2 -e 4K -n 3 --json tuned.json --csv tuned.csv
+ok "a measurement as CSV" "^all_reduce,2,8," cat tuned.csv
+ok "a measurement as JSON" '"blink_tune": 1' cat tuned.json
 ok "processes measure algorithms" "2 ranks as processes" "$blink" run -n 2 -- "$blink" tune -e 4K -n 3
 ok "plans become algorithms" "tuning table written" "$blink" plan dgx1v -c all_reduce --tuning "$work/plan_tuning.json"
 ok "planned algorithms run" "tuning .* 0 " "$blink" perf -g 8 -b 64K -e 64K -n 2 --tuning "$work/plan_tuning.json"
@@ -329,6 +351,26 @@ ok "its machine is planned" "rate/bound 100.0 %" "$blink" plan probe.json -c all
 ok "probe of processes" "2 ranks as processes" "$blink" run -n 2 -- "$blink" probe --bytes 64K --seconds 0.5
 printf '0 1e5\n1e5 0\n' > fast.txt
 ok "links that are slower than described" "  0 -> 1: .* GB/s, described 1e+05" "$blink" probe fast.txt --bytes 64K --seconds 0.5
+# GPUs by a program that measures; here one that prints what it once measured.
+cat > probe_gpus <<'TXT'
+#!/bin/sh
+rates='{"alone":[[0,2e10],[1e10,0]],"start_up":[[0,1e-5],[1e-5,0]],"between":[[0,2e10],[1e10,0]],
+  "loaded":[[0,2e10],[1e10,0]],"out":[2e10,1e10],"in":[1e10,2e10],"levels":[]}'
+echo "{\"gpu_probe\":1,\"bus_ids\":[\"0000:07:00.0\",\"0000:08:00.0\"],\"bytes\":$1,\"refused\":[[0,1]],\"lost\":[],
+  \"peer\":$rates,\"host\":$rates}"
+TXT
+chmod +x probe_gpus
+printf '0 20\n20 0\n' > two_gpus.txt
+ok "probe of GPUs" "2 GPUs, by copies between them, messages of 33554432 bytes" env BLINK_PROBE_GPUS="$PWD/probe_gpus" "$blink" probe --gpus --out gpus.json
+ok "its machine is planned" "rate/bound 100.0 %" "$blink" plan gpus.json -c all_gather
+ok "GPUs without access" "GPU 0 to GPU 1: no access" env BLINK_PROBE_GPUS="$PWD/probe_gpus" "$blink" probe --gpus --through-host
+ok "GPUs' links that are slower than described" "  1 -> 0: 10 GB/s, described 20" env BLINK_PROBE_GPUS="$PWD/probe_gpus" "$blink" probe --gpus two_gpus.txt
+refused "GPUs of another machine" "8 ranks, expected 2, the GPUs that are measured" env BLINK_PROBE_GPUS="$PWD/probe_gpus" "$blink" probe --gpus dgx1v
+printf '#!/bin/sh\nexit 1\n' > no_gpus
+chmod +x no_gpus
+refused "a program that measures no GPUs" "no_gpus ended with status 1, expected rates of GPUs" env BLINK_PROBE_GPUS="$PWD/no_gpus" "$blink" probe --gpus
+refused "no program that measures GPUs" "cannot be run: No such file" env BLINK_PROBE_GPUS=./none "$blink" probe --gpus
+refused "GPUs and threads" "-g: found with --gpus" "$blink" probe --gpus -g 2
 refused "probe of other ranks" "2 ranks, expected 3, those that are measured" "$blink" probe fast.txt -g 3
 ok "visible devices" "3: 2 5 7" env CUDA_VISIBLE_DEVICES=2,5,7 "$blink" topo dgx1v --ranks visible
 refused "devices of another machine" "CUDA_VISIBLE_DEVICES: found '8', where programs end the list: gpu8 is not in machine 'dgx1v', expected one of gpu0, gpu1" env CUDA_VISIBLE_DEVICES=8 "$blink" topo dgx1v --ranks visible

@@ -122,10 +122,14 @@ TEST(fit_machine, nothing_measured) {
   rates.out = rates.in = {0, 0};
   EXPECT_ERROR((void)fit_machine(rates), "no rate between hosts was measured");
   rates = even_rates(2, 1);
-  rates.cluster_of = {0, 1};
-  EXPECT_ERROR((void)fit_machine(rates), "expected the same");
-  rates.cluster_of = {0};
-  EXPECT_ERROR((void)fit_machine(rates), "expected the same");
+  for (auto const& clusters : {std::vector<int>{0, 1}, {0}, {0, -1}}) {
+    rates.levels = {{clusters, {}, {}, {}}};
+    EXPECT_ERROR((void)fit_machine(rates), "expected the same");
+  }
+  rates.levels = {{{0, 0}, {0}, {0}, {{0}}}, {{0, 1}, {0, 0}, {0, 0}, {{0, 0}, {0, 0}}}};
+  EXPECT_ERROR((void)fit_machine(rates), "in several of the next level, expected one");
+  rates.levels = {{{0, 2}, {0, 0, 0}, {0, 0, 0}, {{}, {}, {}}}};
+  EXPECT_ERROR((void)fit_machine(rates), "a cluster is empty");
 }
 
 /// Random clusters of hosts whose uplinks carry a part of what their hosts can send.
@@ -172,7 +176,8 @@ TEST(fit_machine, clusters_and_capacities_are_recovered_from_noisy_probes) {
     simulated_meter meter(truth, seed);
     meter.noise = 0.1;
     auto const rates = detail::rate_measurer(meter, hosts.host_of()).measure();
-    EXPECT_EQ(rates.cluster_of, hosts.cluster_of);
+    ASSERT_EQ(rates.levels.size(), 1U);
+    EXPECT_EQ(rates.levels[0].cluster_of, hosts.cluster_of);
     auto const fitted = fit_machine(rates);
     EXPECT_NO_THROW(validate(fitted));
     auto const links = rates_by_label(fitted);
@@ -210,7 +215,8 @@ TEST(fit_machine, clusters_of_equal_latency_are_recovered_by_their_rates) {
     simulated_meter meter(truth, seed);
     meter.noise = 0.1;
     auto const rates = detail::rate_measurer(meter, hosts.host_of()).measure();
-    recovered += rates.cluster_of == hosts.cluster_of ? 1 : 0;
+    bool const has_level = rates.levels.size() == 1;
+    recovered += has_level && rates.levels[0].cluster_of == hosts.cluster_of ? 1 : 0;
   }
   EXPECT_EQ(recovered, cases);
 }
@@ -251,9 +257,11 @@ TEST(fit_machine, equal_hosts_have_equal_rates_in_spite_of_noise) {
   simulated_meter meter(truth);
   meter.noise = 0.1;
   auto const rates = detail::rate_measurer(meter, hosts.host_of()).measure();
-  EXPECT_EQ(rates.cluster_of, hosts.cluster_of);
-  // H - 1 and 8 (log2 H + 1) rounds, 9 and 11 for each cluster, 2 for each host.
-  EXPECT_LE(meter.patterns, 127U + 8 * 8 + 20 * 8 + 2 * 128);
+  ASSERT_EQ(rates.levels.size(), 1U);
+  EXPECT_EQ(rates.levels[0].cluster_of, hosts.cluster_of);
+  // H - 1 rounds and some again, 8 (log2 H + 1) of all hosts and 15 of those of a cluster. Then 21
+  // for each cluster, and 2 for one host of each cluster at once.
+  EXPECT_LE(meter.patterns, 127U + 64 + 15 + 21 * 8 + 2 * 16 + 32);
   auto const fitted = fit_machine(rates);
   std::set<std::int64_t> capacities;
   for (auto const& l : fitted.links) capacities.insert(l.capacity);
@@ -275,7 +283,8 @@ TEST(fit_machine, a_slow_host_keeps_its_rate) {
   simulated_meter meter(truth);
   meter.noise = 0.1;
   auto const rates = detail::rate_measurer(meter, hosts.host_of()).measure();
-  EXPECT_EQ(rates.cluster_of, hosts.cluster_of);
+  ASSERT_EQ(rates.levels.size(), 1U);
+  EXPECT_EQ(rates.levels[0].cluster_of, hosts.cluster_of);
   auto const links = rates_by_label(fit_machine(rates));
   expect_near(links.at({"nic4", "cluster0"}), hosts.nic / 2, tolerance);
   expect_near(links.at({"nic3", "cluster0"}), hosts.nic, tolerance);
@@ -292,7 +301,8 @@ TEST(fit_machine, hosts_that_were_not_measured_alone_are_like_others_under_load)
   meter.limit = 60;
   auto const rates = detail::rate_measurer(meter, hosts.host_of()).measure();
   EXPECT_LE(meter.patterns, 61U);
-  EXPECT_EQ(rates.cluster_of, hosts.cluster_of);
+  ASSERT_EQ(rates.levels.size(), 1U);
+  EXPECT_EQ(rates.levels[0].cluster_of, hosts.cluster_of);
   EXPECT_TRUE(std::ranges::count(rates.out, 0.0) > 0);
   auto const links = rates_by_label(fit_machine(rates));
   for (int host = 0; host < 32; ++host) {
@@ -303,9 +313,11 @@ TEST(fit_machine, hosts_that_were_not_measured_alone_are_like_others_under_load)
 
 TEST(fit_machine, unequal_pairs_of_clusters_have_links) {
   auto rates = even_rates(6, 1);
-  rates.cluster_of = {0, 0, 1, 1, 2, 2};
-  rates.cluster_out = rates.cluster_in = {3 * giga, 3 * giga, 3 * giga};
-  rates.cluster_between = {{0, 3 * giga, giga}, {3 * giga, 0, 3 * giga}, {giga, 3 * giga, 0}};
+  std::vector<double> const uplinks(3, 3 * giga);
+  rates.levels = {{{0, 0, 1, 1, 2, 2},
+                   uplinks,
+                   uplinks,
+                   {{0, 3 * giga, giga}, {3 * giga, 0, 3 * giga}, {giga, 3 * giga, 0}}}};
   auto const machine = fit_machine(rates);
   EXPECT_NO_THROW(validate(machine));
   auto const links = rates_by_label(machine);

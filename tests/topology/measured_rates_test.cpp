@@ -2,6 +2,7 @@
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/measured_rates.hpp>
 #include <blink/topology/rank_paths.hpp>
+#include <blink/topology/slow_links.hpp>
 
 #include "support/expect_error.hpp"
 #include <gtest/gtest.h>
@@ -64,52 +65,26 @@ TEST(slow_links, pairs_that_were_not_measured_name_nothing) {
                "other ranks than those measured");
 }
 
-/// Rates of hosts with one rank each, with start-ups by clusters.
+/// Start-ups of hosts with one rank each, by clusters.
 measured_rates rates_of_hosts(std::vector<int> const& cluster_of, double near, double far) {
   auto const hosts = cluster_of.size();
   measured_rates rates;
   rates.out.assign(hosts, giga);
   rates.start_up.assign(hosts, std::vector<double>(hosts, 0));
-  rates.loaded = rates.start_up;
   for (std::size_t a = 0; a < hosts; ++a) {
     rates.host_of.push_back(static_cast<int>(a));
     for (std::size_t b = 0; b < hosts; ++b) {
-      if (a == b) continue;
-      rates.start_up[a][b] = cluster_of[a] == cluster_of[b] ? near : far;
-      rates.loaded[a][b] = giga;
+      if (a != b) rates.start_up[a][b] = cluster_of[a] == cluster_of[b] ? near : far;
     }
   }
   return rates;
 }
 
-TEST(clusters_of_hosts, by_start_up_and_inside_those_by_rate) {
-  std::vector<int> const by_start_up{0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
-  auto rates = rates_of_hosts(by_start_up, 5e-6, 10e-6);
-  EXPECT_EQ(clusters_of_hosts(rates), by_start_up);
-  // Hosts 0, 2, 4 and 6, 8 share a link.
-  for (std::size_t const a : {0U, 2U, 4U}) {
-    for (std::size_t const b : {6U, 8U}) rates.loaded[a][b] = rates.loaded[b][a] = giga / 3;
-  }
-  EXPECT_EQ(clusters_of_hosts(rates), (std::vector<int>{0, 1, 0, 1, 0, 1, 2, 1, 2, 1}));
-  rates.loaded.clear();
-  EXPECT_EQ(clusters_of_hosts(rates), by_start_up);
-}
-
-TEST(clusters_of_hosts, a_slow_nic_is_no_cluster) {
-  auto rates = rates_of_hosts({0, 0, 0, 0, 0, 0}, 5e-6, 5e-6);
-  for (std::size_t const slow : {1U, 4U}) {
-    for (std::size_t b = 0; b < 6; ++b) {
-      if (b != slow) rates.loaded[slow][b] = rates.loaded[b][slow] = giga / 4;
-    }
-  }
-  EXPECT_EQ(clusters_of_hosts(rates), std::vector<int>(6, 0));
-}
-
 TEST(common_start_up, of_one_host_else_of_one_cluster_else_of_all) {
   auto rates = rates_of_hosts({0, 0, 0, 1, 1, 1}, 5e-6, 10e-6);
-  rates.cluster_of = {0, 0, 0, 1, 1, 1};
+  rates.levels = {{{0, 0, 0, 1, 1, 1}, {}, {}, {}}};
   EXPECT_EQ(common_start_up(rates), 5e-6);
-  rates.cluster_of = {0, 1, 2, 0, 1, 2};
+  rates.levels.front().cluster_of = {0, 1, 2, 0, 1, 2};
   EXPECT_EQ(common_start_up(rates), 10e-6);
   rates.host_of[1] = 0;
   rates.start_up[0][1] = rates.start_up[1][0] = 1e-6;

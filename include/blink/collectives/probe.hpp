@@ -168,13 +168,17 @@ template <communicator Comm>
 ///
 /// Of at most 8 hosts, each pair of hosts and each pair of ranks is measured alone. Of more, the
 /// patterns are
-/// - start-ups of all pairs of hosts, all hosts at once: H - 1 rounds of a tournament;
-/// - large messages between pairs, all hosts at once: 8 (log2 H + 1) rounds, a random sample;
-/// - each cluster to all others and back, and pairs of clusters: at most 9 C;
-/// - pairs of hosts alone, at most 11 C, and each host to others and back, 2 H;
+/// - start-ups of all pairs of hosts, all hosts at once: H - 1 rounds of a tournament, 8 of them
+///   twice;
+/// - large messages between pairs, all hosts of a cluster at once: at most 8 (log2 H + 1) rounds in
+///   each level, a random sample, and two for each cluster if some hosts met none of theirs;
+/// - each cluster to others and back, and pairs of clusters of all levels: at most 12 C, or twice
+///   where rates are low;
+/// - pairs of hosts alone, at most 11 C, and each host to others and back, one of each cluster at
+///   once;
 /// - pairs of ranks inside hosts, all hosts at once: at most 2 R (R - 1),
 ///
-/// for H hosts of R ranks in C clusters: O(H + R^2) patterns.
+/// for H hosts of R ranks in C clusters of L levels: O(H + L log H + R^2) patterns.
 ///
 /// Time:   about `options.seconds`, and one pattern more. What no time was left for has rate 0.
 ///         Pairs that were measured are a random sample, the same on each run.

@@ -20,16 +20,35 @@
 #include <utility>
 #include <vector>
 
+namespace blink { inline namespace BLINK_ABI {
+
+/// Choices for a picture.
+struct picture_options {
+  bool with_unused_switches = false;  ///< draw switches that no tree visits, with their links
+  /// A drawing for a page that adds the trees, the title and the legend itself: machine and loads,
+  /// with a class for each kind of shape, and the node ids of links and nodes.
+  bool for_page = false;
+};
+
+}}  // namespace blink::BLINK_ABI
+
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Draws links, trees, nodes and numbers of a picture, from back to front.
 class picture_writer {
  public:
-  picture_writer(topology const& machine, plan const& what, picture_traffic const& traffic)
-      : machine_(machine), plan_(what), traffic_(traffic), layout_(lay_out(traffic.drawn)) {
+  /// for_page: see `picture_options`
+  picture_writer(topology const& machine, plan const& what, picture_traffic const& traffic,
+                 bool for_page)
+      : machine_(machine),
+        plan_(what),
+        traffic_(traffic),
+        for_page_(for_page),
+        layout_(lay_out(traffic.drawn)) {
     constexpr double margin = 110;
     constexpr double title_height = 70;
-    centre_ = {layout_.radius + margin, layout_.radius + margin + title_height - 20};
+    double const above = for_page ? 0 : title_height - 20;
+    centre_ = {layout_.radius + margin, layout_.radius + margin + above};
     for (auto const& place : layout_.at) {
       taken_.push_back({place.x - 20, place.y - 20, place.x + 20, place.y + 20});
     }
@@ -41,7 +60,11 @@ class picture_writer {
   [[nodiscard]] std::string write() {
     draw_boxes();
     for (auto const& [ends, here] : traffic_.between) draw_capacity(ends, here);
-    for (auto const& [ends, here] : traffic_.between) draw_strands(ends, here);
+    if (for_page_) {
+      body_ += "<g class=\"trees\"></g>\n";
+    } else {
+      for (auto const& [ends, here] : traffic_.between) draw_strands(ends, here);
+    }
     draw_nodes();
     // Numbers come last. Links with trees come first among them, so that they get the best places.
     for (bool const is_busy : {true, false}) {
@@ -49,6 +72,7 @@ class picture_writer {
         if (here.strands.empty() != is_busy) draw_numbers(ends, here);
       }
     }
+    if (for_page_) return drawing_alone();
     picture_words words(machine_, plan_, traffic_);
     double const legend_left = 2 * centre_.x + 10;
     double const legend_end = words.add_legend(legend_left);
@@ -64,6 +88,19 @@ class picture_writer {
   }
 
  private:
+  /// The drawing without words beside it.
+  [[nodiscard]] std::string drawing_alone() const {
+    auto const side = px(2 * centre_.x);
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + side + " " + side +
+           "\" font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"12\">\n" + body_ +
+           "</svg>\n";
+  }
+
+  /// Attributes that a page finds a shape by; empty in a picture that stands alone.
+  [[nodiscard]] std::string named(std::string_view kind) const {
+    return for_page_ ? " class=\"" + std::string(kind) + "\"" : "";
+  }
+
   struct rectangle {
     double left, top, right, bottom;
   };
@@ -109,8 +146,8 @@ class picture_writer {
       point const to = on_page(on_circle(r, server.to));
       bool const is_long = server.to - server.from > std::numbers::pi;
       body_ +=
-          "<path d=\"M " + px(from.x) + " " + px(from.y) + " A " + px(r) + " " + px(r) + " 0 " +
-          (is_long ? "1" : "0") + " 1 " + px(to.x) + " " + px(to.y) +
+          "<path" + named("server") + " d=\"M " + px(from.x) + " " + px(from.y) + " A " + px(r) +
+          " " + px(r) + " 0 " + (is_long ? "1" : "0") + " 1 " + px(to.x) + " " + px(to.y) +
           "\" fill=\"none\" stroke=\"#e9eef5\" stroke-width=\"96\" stroke-linecap=\"round\"/>\n";
       point const middle = on_page(on_circle(r + 84, (server.from + server.to) / 2));
       text(middle, server.server < 0 ? "no server" : "server " + std::to_string(server.server),
@@ -124,8 +161,11 @@ class picture_writer {
     auto const [a, b] = line_between(ends, 0, here.strands.empty() ? 0 : node_radius + 2);
     double const strands = static_cast<double>(here.strands.size()) * strand_step;
     double const width = std::max(2 + 10 * share, here.strands.empty() ? 0 : strands + 4);
+    auto const ids = " data-from=\"" + std::to_string(drawn(ends.first).id) + "\" data-to=\"" +
+                     std::to_string(drawn(ends.second).id) + "\"";
     line(a, b,
-         "stroke=\"" + link_colour(plan_, here.kind) + "\" stroke-width=\"" + px(width) + "\"");
+         "stroke=\"" + link_colour(plan_, here.kind) + "\" stroke-width=\"" + px(width) + "\"" +
+             (for_page_ ? named("link") + ids : ""));
   }
 
   /// Draws the trees of two joined nodes side by side, with a head for each direction of data.
@@ -165,7 +205,11 @@ class picture_writer {
       point const at = layout_.at[i];
       point const page = on_page(at);
       auto const id = std::to_string(here.id);
-      body_ += "<g><title>" + escaped(here.label) + " (id " + id + ")</title>\n";
+      auto const place_on_page = for_page_ ? named("node") + " data-id=\"" + id + "\" data-x=\"" +
+                                                 px(page.x) + "\" data-y=\"" + px(page.y) + "\""
+                                           : std::string();
+      body_ +=
+          "<g" + place_on_page + "><title>" + escaped(here.label) + " (id " + id + ")</title>\n";
       if (here.kind == node_kind::rank) {
         body_ += "<circle cx=\"" + px(page.x) + "\" cy=\"" + px(page.y) + "\" r=\"" +
                  px(node_radius) + "\" fill=\"#fdf6dc\" stroke=\"#222\" stroke-width=\"1.6\"/>\n";
@@ -182,7 +226,7 @@ class picture_writer {
                escaped(here.label, 14),
                std::string("text-anchor=\"") + anchor + "\" fill=\"#333\"");
         }
-        draw_roots(here.id, at);
+        if (!for_page_) draw_roots(here.id, at);
       } else {
         auto const label = escaped(here.label.empty() ? id : here.label, 16);
         double const half =
@@ -294,8 +338,8 @@ class picture_writer {
     }
     taken_.push_back(best);
     point const corner = on_page({best.left, best.top});
-    body_ += "<rect x=\"" + px(corner.x) + "\" y=\"" + px(corner.y) + "\" width=\"" + px(2 * half) +
-             "\" height=\"" + px(2 * half_height) +
+    body_ += "<rect" + named("label") + " x=\"" + px(corner.x) + "\" y=\"" + px(corner.y) +
+             "\" width=\"" + px(2 * half) + "\" height=\"" + px(2 * half_height) +
              "\" rx=\"3\" fill=\"white\" fill-opacity=\"0.9\"/>\n";
     text({corner.x + half, corner.y + half_height + 4}, content,
          "text-anchor=\"middle\" font-size=\"11\" fill=\"" + std::string(colour) + "\"");
@@ -304,6 +348,7 @@ class picture_writer {
   topology const& machine_;
   plan const& plan_;
   picture_traffic const& traffic_;
+  bool for_page_;
   picture_layout layout_;
   point centre_;
   rational largest_ = 1;
@@ -314,11 +359,6 @@ class picture_writer {
 }}}  // namespace blink::BLINK_ABI::detail
 
 namespace blink { inline namespace BLINK_ABI {
-
-/// Choices for a picture.
-struct picture_options {
-  bool with_unused_switches = false;  ///< draw switches that no tree visits, with their links
-};
 
 /// Draws a plan on its machine as an SVG document that needs no other file.
 ///
@@ -342,7 +382,7 @@ struct picture_options {
                                           picture_options const& options = {}) {
   validate(machine);
   auto const traffic = detail::traffic_of(machine, what, options.with_unused_switches);
-  return detail::picture_writer(machine, what, traffic).write();
+  return detail::picture_writer(machine, what, traffic, options.for_page).write();
 }
 
 }}  // namespace blink::BLINK_ABI

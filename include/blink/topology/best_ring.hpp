@@ -117,6 +117,27 @@ class ring_costs {
     return order;
   }
 
+  /// The ranks in the order in which a depth-first walk from rank 0 meets them. If the machine is a
+  /// tree, the ring crosses each link once in each direction. Empty if not all were met.
+  [[nodiscard]] std::vector<int> depth_first() const {
+    std::map<int, int> rank_at;  // by position
+    for (std::size_t r = 0; r < size(); ++r) rank_at[ranks_[r]] = static_cast<int>(r);
+    std::vector<bool> is_met(links_.size(), false);
+    std::vector<int> order, open{ranks_.front()};
+    while (!open.empty()) {
+      int const here = open.back();
+      open.pop_back();
+      if (is_met[static_cast<std::size_t>(here)]) continue;
+      is_met[static_cast<std::size_t>(here)] = true;
+      if (auto const found = rank_at.find(here); found != rank_at.end()) {
+        order.push_back(found->second);
+      }
+      auto const& next = links_[static_cast<std::size_t>(here)];
+      for (auto each = next.rbegin(); each != next.rend(); ++each) open.push_back(each->first);
+    }
+    return order.size() == size() ? order : std::vector<int>{};
+  }
+
  private:
   struct neighbour {
     std::size_t links = 0;  ///< as many as possible: no path
@@ -187,9 +208,11 @@ class ring_costs {
   return search.cost(order);
 }
 
-/// An order of the ranks whose ring is fast: from each rank to the nearest that is left, so that
-/// hosts and clusters stay together. Of at most 64 ranks, parts are then reversed and ranks
-/// exchanged as long as that helps.
+/// An order of the ranks whose ring is fast. One order goes from each rank to the nearest that is
+/// left, so that hosts and clusters stay together. Another one is a depth-first walk of the
+/// machine: on a tree of switches it crosses each link once in each direction, which is the least.
+/// The faster one counts. Of at most 64 ranks, parts are then reversed and ranks exchanged as long
+/// as that helps.
 ///
 /// bytes_per_unit: the bytes per second of one unit of capacity, 1e9 for GB/s
 /// Source: the order of ranks of Luo, West, Patel, Krishnamurthy and Ceze, "Cloud Collectives:
@@ -217,6 +240,7 @@ class ring_costs {
     return true;
   };
   consider(search.nearest_neighbours());
+  if (auto order = search.depth_first(); !order.empty()) consider(std::move(order));
   constexpr std::size_t most_ranks = 64;
   for (int round = 0; round < 100 && count <= most_ranks; ++round) {
     bool is_better = false;

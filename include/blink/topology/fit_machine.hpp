@@ -3,6 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/topology/detail/cluster_flows.hpp>
 #include <blink/topology/detail/part_joiner.hpp>
 #include <blink/topology/host_clusters.hpp>
 #include <blink/topology/measured_rates.hpp>
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -63,11 +66,15 @@ inline void merge_near_values(std::vector<double>& values) {
 class machine_fitter {
  public:
   explicit machine_fitter(measured_rates const& rates)
-      : rates_(rates), members_(rates.hosts_of_clusters()), ranks_(members_of(rates.host_of)) {
+      : rates_(rates),
+        flows_(rates),
+        levels_(rates.levels.size()),
+        ranks_(members_of(rates.host_of)) {
     ranks_.resize(rates.hosts());
+    for (std::size_t level = 0; level <= levels_; ++level) parts_.push_back(flows_.parts(level));
     find_rank_rates();
     find_host_rates();
-    find_cluster_rates();
+    for (std::size_t level = 0; level < levels_; ++level) find_cluster_rates(level);
     find_latencies();
   }
 
@@ -75,10 +82,7 @@ class machine_fitter {
     for (std::size_t r = 0; r < rates_.ranks(); ++r) {
       joiner_.machine.add_node(node_kind::rank, "rank" + std::to_string(r), rates_.host_of[r]);
     }
-    bool const has_pairs = members_.size() > 1 && !core_explains_all();
-    std::vector<machine_part> clusters;
-    for (std::size_t c = 0; c < members_.size(); ++c) clusters.push_back(join_hosts(c, has_pairs));
-    if (clusters.size() > 1) join_clusters(clusters, has_pairs);
+    static_cast<void>(join_parts(levels_, 0, false));
     return joiner_.machine.build("probe");
   }
 
@@ -107,79 +111,92 @@ class machine_fitter {
     return joiner_.join(parts, memory, spread_of(all) <= most_spread ? nullptr : &full);
   }
 
-  /// is_split: the cluster has a link to each other cluster
-  machine_part join_hosts(std::size_t cluster, bool is_split) {
-    auto const& hosts = members_[cluster];
-    auto const pairs = rows_and_columns(rates_.between, hosts);
-    bool const has_pairs = !switch_explains_all(hosts, pairs);
+  /// Joins the hosts of a cluster, or its clusters of the level below.
+  ///
+  /// is_split: a cluster around it has links of pairs
+  machine_part join_parts(std::size_t level, std::size_t cluster, bool is_split) {
+    auto const& inside = parts_[level][cluster];
+    if (level > 0 && inside.size() == 1) return join_parts(level - 1, inside.front(), is_split);
+    auto pairs =
+        rows_and_columns(level == 0 ? rates_.between : rates_.levels[level - 1].between, inside);
+    bool const has_pairs = !place_explains_all(level, inside, pairs);
     std::vector<machine_part> parts;
-    for (auto const host : hosts) {
-      auto part = join_ranks(host, has_pairs || is_split);
-      part.port = "nic" + std::to_string(host);
-      part.out = out_[host];
-      part.in = in_[host];
-      part.latency_seconds = nic_latency_[cluster];
-      part.server = static_cast<int>(host);
+    for (auto const k : inside) {
+      auto part = level == 0 ? join_ranks(k, has_pairs || is_split)
+                             : join_parts(level - 1, k, has_pairs || is_split);
+      part.port = level == 0 ? "nic" + std::to_string(k) : name_of("uplink", level - 1, k);
+      part.out = out_[level][k];
+      part.in = in_[level][k];
+      part.latency_seconds = latency_[level][k];
+      part.server = level == 0 ? static_cast<int>(k) : -1;
       parts.push_back(std::move(part));
     }
     if (rates_.hosts() == 1) return parts.front();
-    bool const is_only = members_.size() == 1;
-    meeting_place const rack{.name = is_only ? "network" : "cluster" + std::to_string(cluster),
-                             .has_ports = true,
-                             .is_last = is_only,
-                             .is_split = is_split};
-    auto const full = complete_pairs(pairs, std::vector<int>(hosts.size(), 0));
-    auto all = joiner_.join(parts, rack, has_pairs ? &full : nullptr);
-    all.port = "uplink" + std::to_string(cluster);
-    all.out = cluster_out_[cluster];
-    all.in = cluster_in_[cluster];
-    all.latency_seconds = uplink_latency_[cluster];
-    return all;
-  }
-
-  void join_clusters(std::vector<machine_part> const& parts, bool has_pairs) {
-    auto pairs = rates_.cluster_between;
-    for (std::size_t c = 0; c < parts.size(); ++c) {
-      for (std::size_t d = 0; d < parts.size(); ++d) {
-        if (pairs[c][d] <= 0) pairs[c][d] = std::min(parts[c].out, parts[d].in);
+    bool const is_last = level == levels_;
+    meeting_place const place{.name = is_last ? "network" : name_of("cluster", level, cluster),
+                              .has_ports = level == 0,
+                              .is_last = is_last,
+                              .is_split = is_split};
+    if (level == 0) {
+      pairs = complete_pairs(std::move(pairs), std::vector<int>(inside.size(), 0));
+    } else {
+      for (std::size_t c = 0; c < parts.size(); ++c) {
+        for (std::size_t d = 0; d < parts.size(); ++d) {
+          if (pairs[c][d] <= 0) pairs[c][d] = std::min(parts[c].out, parts[d].in);
+        }
       }
     }
-    meeting_place const core{.name = "network", .is_last = true};
-    static_cast<void>(joiner_.join(parts, core, has_pairs ? &pairs : nullptr));
+    return joiner_.join(parts, place, has_pairs ? &pairs : nullptr);
+  }
+  /// Names such as cluster0, and level2_cluster0 for the level after the innermost one.
+  [[nodiscard]] static std::string name_of(char const* what, std::size_t level, std::size_t k) {
+    auto const before = level == 0 ? "" : "level" + std::to_string(level + 1) + "_";
+    return before + what + std::to_string(k);
   }
 
-  /// True if hosts of a cluster reach about what their NICs let pass.
-  [[nodiscard]] bool switch_explains_all(std::vector<std::size_t> const& hosts,
-                                         host_table const& pairs) const {
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      for (std::size_t k = 0; k < hosts.size(); ++k) {
-        if (!is_near(pairs[i][k], std::min(out_[hosts[i]], in_[hosts[k]]))) return false;
-      }
-    }
-    return true;
-  }
-  /// True if clusters reach about what their uplinks, and the NICs of the smaller one, let pass.
-  [[nodiscard]] bool core_explains_all() const {
-    for (std::size_t c = 0; c < members_.size(); ++c) {
-      for (std::size_t d = 0; d < members_.size(); ++d) {
-        auto const most = std::min({cluster_out_[c], cluster_in_[d], most_between(c, d)});
-        if (!is_near(rates_.cluster_between[c][d], most)) return false;
+  /// True if hosts or clusters that meet at one place reach about what their NICs and uplinks let
+  /// pass.
+  [[nodiscard]] bool place_explains_all(std::size_t level, std::vector<std::size_t> const& inside,
+                                        host_table const& pairs) const {
+    // Rates of many messages at once vary more, because each may be delayed.
+    double const most = level == 0 ? most_spread : most_spread_of_clusters;
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+      for (std::size_t k = 0; k < inside.size(); ++k) {
+        if (i != k && !is_near(pairs[i][k], least_between(level, inside[i], inside[k]), most)) {
+          return false;
+        }
       }
     }
     return true;
   }
   /// True if a rate was not measured or is about what was expected.
-  [[nodiscard]] static bool is_near(double measured, double expected) {
-    return measured <= 0 || measured * most_spread >= expected;
+  [[nodiscard]] static bool is_near(double measured, double expected, double spread) {
+    return measured <= 0 || measured * spread >= expected;
   }
-  /// The most that the NICs let pass while each host of the smaller cluster has a partner.
-  [[nodiscard]] double most_between(std::size_t from, std::size_t to) const {
-    double out = 0, in = 0;
-    for (std::size_t k = 0; k < std::min(members_[from].size(), members_[to].size()); ++k) {
-      out += out_[members_[from][k]];
-      in += in_[members_[to][k]];
+  /// The least that gets from one part to another one while each rank of the smaller one has a
+  /// partner, if messages share links fairly: all of them as slow as the slowest.
+  [[nodiscard]] double least_between(std::size_t level, std::size_t from, std::size_t to) const {
+    if (level == 0) return std::min(out_[0][from], in_[0][to]);
+    auto const flows = flows_between(flows_.ranks(level - 1, from), flows_.ranks(level - 1, to));
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t below = 0; below <= level; ++below) {
+      std::map<std::size_t, int> senders, receivers;  // by part: flows over its link
+      for (auto const& [a, b] : flows) {
+        ++senders[part(below, static_cast<std::size_t>(a))];
+        ++receivers[part(below, static_cast<std::size_t>(b))];
+      }
+      for (auto const& [at, uses] : senders) least = std::min(least, out_[below][at] / uses);
+      for (auto const& [at, uses] : receivers) least = std::min(least, in_[below][at] / uses);
     }
-    return std::min(out, in);
+    return least * static_cast<double>(flows.size());
+  }
+  /// The host of a rank, or its cluster of the level below.
+  [[nodiscard]] std::size_t part(std::size_t level, std::size_t rank) const {
+    auto const host = static_cast<std::size_t>(rates_.host_of[rank]);
+    return level == 0 ? host : label(level - 1, host);
+  }
+  [[nodiscard]] std::size_t label(std::size_t level, std::size_t host) const {
+    return static_cast<std::size_t>(rates_.levels[level].cluster_of[host]);
   }
 
   void find_rank_rates() {
@@ -213,7 +230,8 @@ class machine_fitter {
   void find_host_rates() {
     auto const hosts = rates_.hosts();
     if (hosts == 1) {
-      out_ = in_ = {0};
+      out_.assign(1, {0.0});
+      in_ = out_;
       return;
     }
     std::vector<double> all = rates_.out;
@@ -227,65 +245,88 @@ class machine_fitter {
     auto const usual = median_of_positive(all);
     expects(usual > 0, "fit_machine: no rate between hosts was measured, expected some");
     std::ranges::replace_if(all, [](double each) { return each <= 0; }, usual);
-    merge_near_values(all);
-    auto const middle = all.begin() + static_cast<std::ptrdiff_t>(hosts);
-    out_.assign(all.begin(), middle);
-    in_.assign(middle, all.end());
+    add_level(all);
   }
-  void find_cluster_rates() {
-    auto const clusters = members_.size();
-    std::vector<double> all(2 * clusters, 0);
-    for (std::size_t c = 0; c < clusters && clusters > 1; ++c) {
-      all[c] = rates_.cluster_out[c];
-      all[clusters + c] = rates_.cluster_in[c];
-      // One that was not measured does not limit its hosts.
-      bool const has_out = all[c] > 0, has_in = all[clusters + c] > 0;
-      for (auto const host : members_[c]) {
-        if (!has_out) all[c] += out_[host];
-        if (!has_in) all[clusters + c] += in_[host];
+  /// The uplinks of a level. One that was not measured does not limit what is inside.
+  void find_cluster_rates(std::size_t level) {
+    auto const& clusters = parts_[level];
+    std::vector<double> all = rates_.levels[level].out;
+    all.insert(all.end(), rates_.levels[level].in.begin(), rates_.levels[level].in.end());
+    for (std::size_t c = 0; c < clusters.size(); ++c) {
+      bool const has_out = all[c] > 0, has_in = all[clusters.size() + c] > 0;
+      for (auto const part : clusters[c]) {
+        if (!has_out) all[c] += out_[level][part];
+        if (!has_in) all[clusters.size() + c] += in_[level][part];
       }
     }
+    add_level(all);
+  }
+  /// all: of hosts or clusters, out and then in
+  void add_level(std::vector<double> all) {
     merge_near_values(all);
-    auto const middle = all.begin() + static_cast<std::ptrdiff_t>(clusters);
-    cluster_out_.assign(all.begin(), middle);
-    cluster_in_.assign(middle, all.end());
+    auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    out_.emplace_back(all.begin(), middle);
+    in_.emplace_back(middle, all.end());
   }
 
   /// Start-ups beyond the common one are latencies of both ways, half of them at each end, in steps
-  /// of 2.5 % of the common one.
+  /// of 2.5 % of the common one. Those of a level are what pairs that meet there have beyond the
+  /// levels below.
   void find_latencies() {
-    auto const clusters = members_.size();
     auto const common = common_start_up(rates_);
     auto const between = start_up_of_hosts(rates_);
-    nic_latency_.assign(clusters, 0);
-    uplink_latency_.assign(clusters, 0);
     auto const one_end = [&](std::vector<double> seconds) {
       auto const more = median_of_positive(std::move(seconds)) - common;
       return more <= 0 || common <= 0 ? 0 : std::round(10 * more / common) * common / 40;
     };
-    for (std::size_t c = 0; c < clusters; ++c) {
-      std::vector<double> near, far;
-      for (auto const host : members_[c]) {
-        for (std::size_t b = 0; b < rates_.hosts(); ++b) {
-          (rates_.cluster(b) == static_cast<int>(c) ? near : far).push_back(between[host][b]);
+    std::vector<double> below(rates_.hosts(), 0);  // by host: up to the level
+    for (std::size_t level = 0; level <= levels_; ++level) {
+      auto const count = level == 0 ? rates_.hosts() : parts_[level - 1].size();
+      std::vector<double> seconds(count, 0);
+      for (std::size_t place = 0; place < parts_[level].size(); ++place) {
+        // NICs of a cluster are alike, and their pairs many.
+        std::vector<double> all;
+        for (auto const part : parts_[level][place]) {
+          std::vector<double> own;
+          for (auto const a : hosts_of_part(level, part)) {
+            for (auto const b : flows_.hosts(level, place)) {
+              bool const is_own = level == 0 ? a == b : label(level - 1, a) == label(level - 1, b);
+              if (!is_own) own.push_back(between[a][b]);
+            }
+          }
+          all.insert(all.end(), own.begin(), own.end());
+          if (level > 0) seconds[part] = one_end(std::move(own));
         }
+        if (level > 0) continue;
+        auto const usual = one_end(std::move(all));
+        for (auto const part : parts_[level][place]) seconds[part] = usual;
       }
-      nic_latency_[c] = one_end(std::move(near));
-      uplink_latency_[c] = one_end(std::move(far));
-    }
-    merge_near_values(nic_latency_);
-    merge_near_values(uplink_latency_);
-    for (std::size_t c = 0; c < clusters; ++c) {
-      uplink_latency_[c] = std::max(0.0, uplink_latency_[c] - nic_latency_[c]);
+      merge_near_values(seconds);
+      for (std::size_t part = 0; part < count; ++part) {
+        auto const& hosts = hosts_of_part(level, part);
+        std::vector<double> known;
+        for (auto const host : hosts) known.push_back(below[host]);
+        seconds[part] = std::max(0.0, seconds[part] - upper_median(std::move(known)));
+        for (auto const host : hosts) below[host] += seconds[part];
+      }
+      latency_.push_back(std::move(seconds));
     }
   }
+  /// The hosts of a part that meets others at `level`.
+  [[nodiscard]] std::vector<std::size_t> hosts_of_part(std::size_t level, std::size_t part) const {
+    return level == 0 ? std::vector<std::size_t>{part} : flows_.hosts(level - 1, part);
+  }
 
-  static constexpr double most_spread = 1.25;
+  static constexpr double most_spread = 1.25, most_spread_of_clusters = 1.4;
   measured_rates const& rates_;
-  std::vector<std::vector<std::size_t>> members_;  ///< by cluster: hosts
-  std::vector<std::vector<std::size_t>> ranks_;    ///< by host
-  std::vector<double> rank_rate_, out_, in_, cluster_out_, cluster_in_;
-  std::vector<double> nic_latency_, uplink_latency_;  ///< by cluster, of one link
+  cluster_flows flows_;
+  std::size_t levels_;
+  std::vector<std::vector<std::size_t>> ranks_;  ///< by host
+  std::vector<double> rank_rate_;
+  /// By level and cluster, also of the one that has all: its hosts, or clusters of the level below.
+  std::vector<std::vector<std::vector<std::size_t>>> parts_;
+  /// Of the link of each part to where the parts of a level meet.
+  std::vector<std::vector<double>> out_, in_, latency_;
   part_joiner joiner_;
 };
 
@@ -294,9 +335,10 @@ class machine_fitter {
 /// The machine that fits what was measured. Its ranks are those measured, in their order.
 ///
 /// Ranks of a host meet at a switch, with the rates at which they move data while all of them do.
-/// Each host has a NIC with its rates out and in. The NICs of a cluster meet at one switch, and the
-/// switches of clusters at another one, over links with the rates of whole clusters. Where one
-/// switch does not explain the rates of pairs, each pair has a link.
+/// Each host has a NIC with its rates out and in. The NICs of a cluster meet at one switch. The
+/// switches of clusters meet at that of the next level, over links with the rates of whole
+/// clusters. Those of the last level meet at one more. Where one switch does not explain the rates
+/// of pairs, each pair has a link. A cluster of one part has no switch.
 ///
 /// Rates that were not measured are the usual ones of the cluster. Rates that differ by no more
 /// than noise are equal in the result (`detail::merge_near_values`). Latencies are those of NICs
@@ -304,19 +346,30 @@ class machine_fitter {
 ///
 /// Pre:    `together` or `alone` of each rank of a host of several, and some rate between several
 ///         hosts, are measured.
-/// Time:   O(n^2) for n ranks.
+/// Time:   O(L n^2) for n ranks and L levels.
 /// Post:   `validate` accepts the result. Rates are multiples of 1 MB/s.
-/// Throws: precondition_error if nothing was measured, or for other numbers of clusters.
+/// Throws: precondition_error if nothing was measured, or for levels of other hosts or clusters.
 [[nodiscard]] inline topology fit_machine(measured_rates const& rates) {
   expects(rates.ranks() > 0 && rates.hosts() > 0,
           "fit_machine: no rank was measured, expected one or more");
-  auto const clusters = rates.clusters();
-  bool const has_clusters = rates.cluster_of.empty() || rates.cluster_of.size() == rates.hosts();
-  bool const has_rates = rates.cluster_out.size() == clusters &&
-                         rates.cluster_in.size() == clusters &&
-                         rates.cluster_between.size() == clusters;
-  expects(has_clusters && (clusters == 1 || has_rates),
-          "fit_machine: rates of other clusters than those of the hosts, expected the same");
+  for (std::size_t level = 0; level < rates.levels.size(); ++level) {
+    auto const& here = rates.levels[level];
+    auto const clusters = here.clusters();
+    bool const is_numbered = std::ranges::all_of(here.cluster_of, [](int c) { return c >= 0; });
+    expects(is_numbered && here.cluster_of.size() == rates.hosts() && here.out.size() == clusters &&
+                here.in.size() == clusters && here.between.size() == clusters,
+            "fit_machine: rates of other clusters than those of the hosts, expected the same");
+    for (auto const& inside : rates.hosts_of_clusters(level)) {
+      bool const is_joined =
+          !inside.empty() &&
+          (level + 1 == rates.levels.size() || std::ranges::all_of(inside, [&](std::size_t host) {
+             auto const& above = rates.levels[level + 1].cluster_of;
+             return above.size() == rates.hosts() && above[host] == above[inside.front()];
+           }));
+      expects(is_joined,
+              "fit_machine: a cluster is empty or in several of the next level, expected one");
+    }
+  }
   return detail::machine_fitter(rates).fit();
 }
 

@@ -82,6 +82,23 @@ class host_clusterer {
     return numbered_by_first(cluster_of_);
   }
 
+  /// The clearest clusters, which are not split again.
+  [[nodiscard]] std::vector<int> find_clearest() const {
+    members all(distances_.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    auto parts = best_parts(all);
+    if (parts.empty()) parts.assign(all.size(), 0);
+    return numbered_by_first(parts);
+  }
+
+  /// Moves hosts from these clusters, numbered below the number of hosts, to the nearest ones.
+  [[nodiscard]] std::vector<int> settle(std::vector<int> cluster_of) const {
+    members all(distances_.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    move_to_nearest(logs_among(all), cluster_of);
+    return numbered_by_first(cluster_of);
+  }
+
  private:
   using members = std::vector<std::size_t>;  // hosts
   using labels = std::vector<int>;           // by member
@@ -133,8 +150,9 @@ class host_clusterer {
     }
     if (best.empty()) return best;
     join_overlapping(logs, best);
-    bool const is_one = std::ranges::count(best, best.front()) == std::ssize(best);
-    return is_one ? labels{} : best;
+    leave_undecided(logs, best);
+    auto const count = std::ranges::count_if(best, [&](int p) { return p != best.front(); });
+    return count == 0 ? labels{} : best;
   }
 
   /// The parts that are left before far merges of the nearest ones, the farthest first.
@@ -245,6 +263,22 @@ class host_clusterer {
     for (int& p : part) p = joined[p];
   }
 
+  /// Takes hosts out of their part that are as near to another one, such as a host at the switch
+  /// where racks meet. Each is then a part by itself.
+  static void leave_undecided(host_table const& logs, labels& part) {
+    auto const before = part;
+    for (std::size_t a = 0; a < logs.size(); ++a) {
+      auto means = means_from(logs, before, a);
+      auto const own =
+          std::exchange(means[static_cast<std::size_t>(before[a])], pair_means::unknown);
+      auto const other = *std::ranges::min_element(means);
+      if (own == pair_means::unknown || other >= own + least_margin) continue;
+      // No other part has this number, for parts are numbered by members of theirs.
+      part[a] = static_cast<int>(logs.size() + a);
+    }
+  }
+
+  static constexpr double least_margin = 0.05;  // a ratio of 1.05
   // The least separation of clusters. Noise of 10 % can separate a few hosts by 1.1 / 0.9.
   static constexpr double least_longer = 0.9;
   static constexpr std::size_t few = 8;

@@ -232,6 +232,22 @@ TEST(read_smi_matrix, damaged_tables_end_in_a_machine_or_an_error) {
   EXPECT_LT(read, 2700);
 }
 
+// Found by fuzzing: the number of such a device was read as digits.
+TEST(read_smi_matrix, names_of_gpus_without_a_number) {
+  for (std::string const name : {"GPUPU1", "GPU", "GPU-1", "GPU1a", "GPU12345", "GPU99999999999"}) {
+    SCOPED_TRACE(name);
+    auto const text = "        GPU0  " + name + "  CPU Affinity\nGPU0     X  PIX  0-3\n" + name +
+                      "  PIX  X  0-3\n";
+    try {
+      auto const machine = read_machine_text(text, "input", machine_formats);
+      EXPECT_EQ(machine.rank_positions().size(), 2U);
+      EXPECT_NO_THROW(validate(machine));
+    } catch (input_error const& refused) {
+      EXPECT_NE(std::string(refused.what()).find("expected"), std::string::npos) << refused.what();
+    }
+  }
+}
+
 TEST(read_smi_matrix, is_recognised_by_its_text_and_takes_rates) {
   auto const path = std::filesystem::path(testing::TempDir()) / "topo_dump.log";
   std::ofstream(path) << "NVIDIA Topology:\n" << dgx1v_table;

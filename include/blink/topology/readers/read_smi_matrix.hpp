@@ -10,6 +10,7 @@
 #include <blink/topology/readers/detail/smi_matrix.hpp>
 #include <blink/topology/readers/detail/smi_neighbours.hpp>
 #include <blink/topology/readers/detail/table_machine_builder.hpp>
+#include <blink/topology/readers/detail/text_lines.hpp>
 #include <blink/topology/readers/reading_options.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -52,7 +53,8 @@ class smi_machine_builder {
       auto const digits = device(gpu).name.substr(3);
       int const id = machine_.add_gpu("gpu" + digits);
       constexpr std::size_t most_digits = 4;  // as many as the other commands have
-      int const number = digits.size() <= most_digits ? std::stoi(digits) : -1;
+      bool const is_number = is_digits(digits) && digits.size() <= most_digits;
+      int const number = is_number ? std::stoi(digits) : -1;
       listed.erase(number);
       machine_.machine().at(id).uuids = beside_.uuids_of(number);
       if (auto parts = beside_.parts_of(number); !parts.empty()) split[id] = std::move(parts);
