@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -176,7 +177,9 @@ inline void validate(simulation_options const& options) {
 inline void change_links(simulated_plan& result,
                          std::map<std::pair<int, int>, std::uint32_t> const& number,
                          std::vector<link_change> changes) {
-  std::ranges::stable_sort(changes, {}, &link_change::seconds);
+  std::ranges::sort(changes, {}, [](link_change const& c) {
+    return std::tuple(c.seconds, c.from, c.to, c.factor);
+  });
   for (auto const& each : changes) {
     auto const found = number.find({each.from, each.to});
     if (found == number.end()) {

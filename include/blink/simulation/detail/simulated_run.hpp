@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -83,8 +84,13 @@ class simulated_run {
     for (auto const& n : plan_.nodes) {
       result_.end_seconds[n.id] = std::max(n.end, options_.start_seconds);
     }
-    std::ranges::stable_sort(result_.crossings, {}, &link_crossing::end);
-    std::ranges::stable_sort(result_.combinations, {}, &rank_combination::end);
+    std::ranges::sort(result_.crossings, {}, [](link_crossing const& c) {
+      return std::tuple(c.end, c.begin, c.tree, !c.is_reduce, c.chunk, c.edge_from, c.edge_to,
+                        c.link_from, c.link_to);
+    });
+    std::ranges::sort(result_.combinations, {}, [](rank_combination const& c) {
+      return std::tuple(c.end, c.begin, c.tree, c.chunk, c.rank, c.from);
+    });
     return std::move(result_);
   }
 
