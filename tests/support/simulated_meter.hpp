@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,9 @@ class simulated_meter {
   [[nodiscard]] blink::detail::pattern_seconds measure(
       blink::detail::message_pattern const& pattern) {
     ++patterns;
+    if (std::ranges::all_of(pattern.to, [](int receiver) { return receiver < 0; })) {
+      throw std::logic_error("a pattern without a message, which no meter measures");
+    }
     auto const rates = pattern.is_small ? std::vector<double>{} : fair_rates(pattern);
     std::uniform_real_distribution<double> factor(1 - noise, 1 + noise);
     std::bernoulli_distribution is_late(delayed);

@@ -205,6 +205,7 @@ class cluster_measurer {
   void measure_rounds(std::vector<host_pairs> const& all, bool is_first, host_table& rates) {
     double const share = rates_.are_few() ? 0.65 : 0.5;
     for (std::size_t r = 0; r < all.size(); ++r) {
+      if (all[r].empty()) continue;  // hosts that met none of their cluster found no others free
       if ((r > 0 || !is_first) && !rates_.meter.has_time(share)) break;
       auto large = rates_.pattern();
       auto const flows = [&](std::size_t a, std::size_t b) {

@@ -30,7 +30,8 @@ struct pattern_seconds {
   std::vector<double> of{};  ///< by rank: until its own message has arrived
 };
 
-/// Measures patterns. `has_time(share)` is true until that share of the time is over.
+/// Measures patterns of at least one message. `has_time(share)` is true until that share of the
+/// time is over.
 template <class M>
 concept pattern_meter = requires(M& meter, message_pattern const& pattern, double share) {
   { meter.measure(pattern) } -> std::same_as<pattern_seconds>;

@@ -72,7 +72,11 @@ struct rate_patterns {
 
   /// The rates of some flows, all at once: the most bytes that had arrived by some time, for each
   /// second until then. So a message that comes late by itself does not make the rate of all small.
+  /// Without any flow nothing is measured, and rates are 0.
   [[nodiscard]] std::vector<double> rates_of(std::vector<message_flows> const& at_once) {
+    if (std::ranges::all_of(at_once, &message_flows::empty)) {
+      return std::vector<double>(at_once.size(), 0);
+    }
     auto large = pattern();
     for (auto const& flows : at_once) {
       for (auto const& [from, to] : flows) large.send(from, to);
@@ -91,9 +95,7 @@ struct rate_patterns {
     }
     return result;
   }
-  [[nodiscard]] double rate_of(message_flows const& flows) {
-    return flows.empty() ? 0 : rates_of({flows}).front();
-  }
+  [[nodiscard]] double rate_of(message_flows const& flows) { return rates_of({flows}).front(); }
 
   static constexpr double low_share = 0.8;
   /// Measures each of a list, and those again that are far below the usual rate, because messages
