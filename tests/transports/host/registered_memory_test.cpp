@@ -321,7 +321,8 @@ TEST(registered_memory, memory_that_was_freed_is_left_alone) {
   blink::direct_process_communicator comm(segment.path(), 0, options());
   own_pages some(2);
   auto* const at = some.at<void>();
-  std::optional<blink::registered_memory> registered(std::in_place, comm, some.at(), page);
+  std::optional<blink::registered_memory> registered(std::in_place, comm, some.at(),
+                                                     2 * page / sizeof(int));
   some.free();
   void* const other = mmap(at, 2 * page, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
