@@ -155,6 +155,16 @@ topology machine_choice::read() const {
   return read_cluster_machine(machine, nodes, read_node, cluster, reading);
 }
 
+void add_plan_options(CLI::App& command, plan_choice& choice) {
+  command.add_option("--collective,-c", choice.collective, "collective to plan")
+      ->capture_default_str();
+  command.add_option("--root", choice.root, "id of the root, or best")->capture_default_str();
+  command.add_option("--planner,-p", choice.planner, "name of a planner, as for blink plan")
+      ->capture_default_str();
+  command.add_option("--links", choice.links, "kind of link to use, all, or auto")
+      ->capture_default_str();
+}
+
 CLI::Option* add_output_option(CLI::App& command, std::string const& names, std::string& file,
                                std::string const& about) {
   if (command.get_option_no_throw("--force") == nullptr) {

@@ -82,6 +82,21 @@ void add_reading_options(CLI::App& command, machine_choice& choice, std::string 
 CLI::Option* add_machine_options(CLI::App& command, machine_choice& choice,
                                  std::string const& about);
 
+/// The arguments of a command that plans one collective on its machine.
+struct plan_choice : machine_choice {
+  std::string collective = "all_reduce";
+  std::string root = "best";
+  std::string planner = planned_by::exact;
+
+  /// Throws: input_error that names the option.
+  [[nodiscard]] plan_request request() const {
+    return {read_collective(collective), read_root(root), planner};
+  }
+};
+
+/// Adds --collective, --root, --planner and --links to a command.
+void add_plan_options(CLI::App& command, plan_choice& choice);
+
 /// Adds an option for a file that the command writes, and --force once. Without --force a file that
 /// exists is refused, before any work is done.
 CLI::Option* add_output_option(CLI::App& command, std::string const& names, std::string& file,

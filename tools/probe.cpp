@@ -60,7 +60,6 @@ void run_on_gpus(probe_arguments const& options) {
 
 void run(probe_arguments const& options) {
   if (options.has_gpus) return run_on_gpus(options);
-
   probe_request request;
   request.options.bytes = read_bytes("--bytes", options.bytes.empty() ? "4M" : options.bytes);
   if (request.options.bytes == 0) throw input_error("--bytes 0: expected at least 1 byte");

@@ -45,7 +45,7 @@ struct probe_check {
 struct probe_result {
   topology machine;
   ring_order ring;  ///< for a library of one ring; rank 0 only
-  std::vector<slow_link> slow;
+  std::vector<link_difference> slow;
   std::vector<probe_check> checks;
 };
 
@@ -176,7 +176,7 @@ inline void print_ring(ring_order const& order, measured_rates const& rates, dou
 }
 
 /// Links whose rates are not those described.
-inline void print_links(char const* how, std::vector<slow_link> const& links) {
+inline void print_links(char const* how, std::vector<link_difference> const& links) {
   std::printf("\nlinks more than 20 %% %s than described: %zu\n", how, links.size());
   for (auto const& one : links) {
     std::printf("  %d -> %d: %.4g GB/s, described %.4g\n", one.from, one.to, one.measured * 1e-9,

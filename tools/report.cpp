@@ -3,22 +3,20 @@
 #include <blink/drawing/picture.hpp>
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/plan_file.hpp>
-#include <blink/topology/readers/read_machine.hpp>
 #include <blink/topology/subset.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
 #include "number_checks.hpp"
-#include "plan_groups.hpp"
 #include "recorded_calls.hpp"
 #include "report/report_data.hpp"
+#include "report/report_inputs.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -61,10 +59,10 @@ void write_trace(std::string const& name, calls_of_ranks const& calls) {
   blink::detail::write_text(name, json{{"traceEvents", std::move(events)}}.dump() + "\n");
 }
 
-struct report_options : machine_choice {
+struct report_options : plan_choice {
   std::vector<std::string> inputs;
   std::string trace, html, json, csv, pictures, before;
-  std::string collective = "all_reduce", root = "best", planner = planned_by::exact, bytes = "64M";
+  std::string bytes = "64M";
   bool may_replace = false;
   double seconds = 10;
   cost_options cost;
@@ -75,85 +73,6 @@ struct report_options : machine_choice {
   /// True if standard output gets the page or its data, so that nothing else may be there.
   [[nodiscard]] bool is_piped() const { return html == "/dev/stdout" || json == "/dev/stdout"; }
 };
-
-/// The inputs of a report, by their contents.
-struct report_inputs {
-  std::optional<std::string> machine, plan, program;
-  std::string plan_text, program_text;
-  std::vector<std::string> records;
-};
-
-/// True for a line that a program of BLINK_RECORD_FILE writes.
-bool begins_with_record(std::string_view text) {
-  auto const first = json::parse(text.substr(0, text.find('\n')), nullptr, false);
-  return first.is_object() && first.contains("collective") && first.contains("begin_us");
-}
-
-bool is_machine_text(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  return std::any_of(machine_formats.begin(), machine_formats.end(),
-                     [&](machine_format const& format) { return format.accepts(text); });
-}
-
-/// Throws: input_error for a second input of a kind.
-void take_once(std::optional<std::string>& place, std::string const& name, char const* kind) {
-  if (place)
-    throw input_error(name + ": is " + kind + " as " + *place + " is, expected one of them");
-  place = name;
-}
-
-report_inputs sort_inputs(std::vector<std::string> const& names) {
-  report_inputs result;
-  for (auto const& name : names) {
-    std::error_code fault;
-    bool const is_file = std::filesystem::exists(name, fault);
-    bool const is_named_file = name.find('/') != std::string::npos || name.ends_with(".jsonl");
-    if (name == "-" || (!is_file && !is_named_file)) {
-      take_once(result.machine, name, "a machine");
-      continue;
-    }
-    if (!is_file) {
-      bool const is_copies =
-          name.find(':') != std::string::npos || name.find('+') != std::string::npos;
-      if (!is_copies) {
-        throw input_error(name +
-                          ": cannot be read, expected a machine, a plan file, records of "
-                          "calls or a program of another runtime");
-      }
-      take_once(result.machine, name, "a machine");  // "dump.xml:4"
-      continue;
-    }
-    auto text = detail::file_text(name, "a machine, a plan file, records of calls or a program");
-    if (begins_with_record(text)) {
-      result.records.push_back(name);
-    } else if (is_groups_text(text)) {
-      throw input_error(name + ": plans of groups, expected the plan of one collective");
-    } else if (text.find("\"blink_plan\"") != std::string::npos && is_machine_text(text)) {
-      take_once(result.plan, name, "a plan");
-      result.plan_text = std::move(text);
-    } else if (is_reported_program(text)) {
-      take_once(result.program, name, "a program");
-      result.program_text = std::move(text);
-    } else if (is_machine_text(text)) {
-      take_once(result.machine, name, "a machine");
-    } else {
-      result.records.push_back(name);  // whose reader names the line
-    }
-  }
-  if (!result.records.empty() && (result.machine || result.plan || result.program)) {
-    throw input_error(result.records.front() +
-                      ": records beside another input, expected a report "
-                      "of either");
-  }
-  if (result.plan && !result.machine) {
-    throw input_error(*result.plan +
-                      ": a plan without its machine, expected the machine before it");
-  }
-  if (result.plan && result.program) {
-    throw input_error(*result.program + ": a program beside a plan, expected a report of either");
-  }
-  return result;
-}
 
 void print_records(calls_of_ranks const& calls) {
   auto const summary = summary_of(calls);
@@ -225,8 +144,7 @@ made_report report_plan(report_options const& options, report_inputs const& inpu
   settings.bytes = static_cast<double>(read_bytes("--bytes", options.bytes));
   if (settings.bytes < 1) throw input_error("--bytes 0: expected at least 1 byte");
   settings.budget.seconds = options.seconds;
-  settings.request = {read_collective(options.collective), read_root(options.root),
-                      options.planner};
+  settings.request = options.request();
   settings.request.budget.seconds = options.seconds;
   auto whole = choice.read();
   allocation place;
@@ -333,9 +251,7 @@ void run_report(report_options options) {
   if (inputs.program && (!options.before.empty() || !options.pictures.empty())) {
     throw input_error("report: --diff or --pictures beside a program, expected a machine");
   }
-  if (!options.has_outputs()) {
-    options.html = "report.html";
-  }
+  if (!options.has_outputs()) options.html = "report.html";
   auto made = inputs.program ? report_program(options, inputs) : report_plan(options, inputs, bar);
   bar.clear();
   std::fprintf(options.is_piped() ? stderr : stdout, "%s\n%s\n",
@@ -350,24 +266,20 @@ void add_report_command(CLI::App& app) {
   auto options = std::make_shared<report_options>();
   auto* command = app.add_subcommand(
       "report",
-      "Write one HTML page, without other files or a network, about a machine and its plan, a "
-      "plan\n"
-      "file, a program of another runtime, or records of calls. The contents decide, not the "
-      "names.\n"
+      "Write one HTML page, without other files or a network, about a machine and its plan, a\n"
+      "plan file, a program of another runtime, or records of calls. The contents decide, not\n"
+      "the names.\n"
       "  blink report MACHINE                  plan, proof, times, sets of ranks, changes\n"
       "  blink report MACHINE PLAN             the same of a plan file\n"
       "  blink report PROGRAM [MACHINE]        MSCCL, MSCCL++, GOAL or Chakra: verdict and steps\n"
-      "  blink report calls.*.jsonl            late ranks and slow links, printed; -o for the "
-      "page\n"
+      "  blink report calls.*.jsonl            late ranks and slow links, printed; -o: the page\n"
       "Records hold times by cause, bytes on each link, late ranks, ranks that shared a core.\n"
-      "Programs of `blink run` write them with BLINK_RECORD_FILE=calls.%h.%p.jsonl, others if "
-      "they\n"
-      "call record_calls_as_environment_says(), as blink perf does.");
+      "Programs of `blink run` write them with BLINK_RECORD_FILE=calls.%h.%p.jsonl, others if\n"
+      "they call record_calls_as_environment_says(), as blink perf does.");
   command
-      ->add_option(
-          "INPUT", options->inputs,
-          "a machine (blink topo --list, or a file), a plan file, a program, or records of\n"
-          "all ranks of one communicator")
+      ->add_option("INPUT", options->inputs,
+                   "a machine (blink topo --list, or a file), a plan file, a program, or records\n"
+                   "of all ranks of one communicator")
       ->required();
   add_output_option(*command, "--html,-o", options->html,
                     "the page; default: report.html, of records none");
@@ -380,13 +292,7 @@ void add_report_command(CLI::App& app) {
   add_output_option(*command, "--trace", options->trace,
                     "of records: also write one trace of all ranks, for Perfetto");
   add_reading_options(*command, *options, "that take part");
-  command->add_option("--collective,-c", options->collective, "collective to plan")
-      ->capture_default_str();
-  command->add_option("--root", options->root, "id of the root, or best")->capture_default_str();
-  command->add_option("--planner,-p", options->planner, "name of a planner, as for blink plan")
-      ->capture_default_str();
-  command->add_option("--links", options->links, "kind of link to use, all, or auto")
-      ->capture_default_str();
+  add_plan_options(*command, *options);
   command->add_option("--bytes", options->bytes, "size of the buffer on the time line")
       ->capture_default_str();
   command->add_option("--time", options->seconds, "seconds for each plan; then the best one so far")

@@ -32,11 +32,8 @@
 namespace blink::tools {
 namespace {
 
-struct simulate_options : machine_choice {
+struct simulate_options : plan_choice {
   std::string plan;
-  std::string collective = "all_reduce";
-  std::string root = "best";
-  std::string planner = "exact";
   std::string sizes = "8:1G";
   std::string chunk;
   std::size_t window = simulation_options{}.window;
@@ -64,8 +61,7 @@ simulated read_simulated(simulate_options const& options) {
     if (!report) throw input_error(options.plan + ": " + *report.fault);
     return result;
   }
-  plan_request request;
-  request.collective = read_collective(options.collective);
+  auto request = options.request();
   if (options.one_shot) {
     if (request.collective != collective::all_reduce) {
       throw input_error("--one-shot: found " + options.collective + ", expected all_reduce");
@@ -73,8 +69,6 @@ simulated read_simulated(simulate_options const& options) {
     request.collective = collective::reduce_scatter;
   }
   auto const place = read_allocation(options, request.collective);
-  request.root = read_root(options.root);
-  request.planner = options.planner;
   return {place.machine, checked_plan(place, request).plan};
 }
 
@@ -184,6 +178,42 @@ nlohmann::json events_of(plan const& p, topology const& machine, std::size_t byt
           {"crossings", crossings}, {"combinations", combinations}};
 }
 
+/// Prints the row of a size, and returns it for --json and --csv.
+///
+/// over:      nothing: the plan ran to its end
+/// full:      bytes per second at the rate of the plan; 0: it has none
+/// predicted: seconds by the cost model
+nlohmann::json show_size(std::size_t size, simulated_size const& run,
+                         std::optional<taken_over> const& over, double full, double predicted) {
+  double const rate = static_cast<double>(size) / run.result.seconds;
+  double const share = full > 0 ? rate / full : 0;
+  std::printf("  %8s %10.0f %9lld %12.2f %10.4f %6.1f%% %12.2f\n", bytes_in_words(size).c_str(),
+              run.largest_chunk, static_cast<long long>(run.result.messages),
+              run.result.seconds * 1e6, rate * 1e-9, 100 * share, predicted * 1e6);
+  nlohmann::json row{{"bytes", size},
+                     {"chunk_bytes", run.largest_chunk},
+                     {"messages", run.result.messages},
+                     {"microseconds", run.result.seconds * 1e6},
+                     {"gigabytes_per_second", rate * 1e-9},
+                     {"share_of_rate", share},
+                     {"predicted_microseconds", predicted * 1e6}};
+  double const before = over ? over->lost.seconds : 0;
+  for (auto const& [node, end] : run.result.end_seconds) {
+    row["end_microseconds"][std::to_string(node)] = (before + end) * 1e6;
+  }
+  if (!over) return row;
+  auto const& lost = over->lost;
+  std::printf(
+      "           link %d -> %d lost chunk %zu of tree %zu at %.2f us; a plan takes over: %s\n",
+      lost.from, lost.to, lost.chunk, lost.tree, lost.seconds * 1e6, over->by.algorithm.c_str());
+  row["lost"] = {{"link", std::to_string(lost.from) + "-" + std::to_string(lost.to)},
+                 {"tree", lost.tree},
+                 {"chunk", lost.chunk},
+                 {"microseconds", lost.seconds * 1e6}};
+  row["taken_over_by"] = over->by.algorithm;
+  return row;
+}
+
 void run_simulate(simulate_options const& options) {
   auto const range = read_sizes("--sizes", options.sizes);
   if (!options.events.empty() && range.first != range.last) {
@@ -222,8 +252,7 @@ void run_simulate(simulate_options const& options) {
   nlohmann::json events;
   bar.begin("simulating", range.sizes().size());
   for (auto const size : range.sizes()) {
-    auto const bytes = static_cast<double>(size);
-    double const moved = planned_bytes(candidate, bytes);
+    double const moved = planned_bytes(candidate, static_cast<double>(size));
     auto const predicted = predict(candidate.cost, moved);
     std::optional<taken_over> over;
     simulated_size run;
@@ -237,36 +266,8 @@ void run_simulate(simulate_options const& options) {
     }
     bar.step();
     bar.clear();
-    double const rate = bytes / run.result.seconds;
-    double const share = p.trees.empty() ? 0 : rate / (rate_of_buffer.to_double() * unit);
-    std::printf("  %8s %10.0f %9lld %12.2f %10.4f %6.1f%% %12.2f\n", bytes_in_words(size).c_str(),
-                run.largest_chunk, static_cast<long long>(run.result.messages),
-                run.result.seconds * 1e6, rate * 1e-9, 100 * share, predicted.seconds * 1e6);
-    nlohmann::json row{{"bytes", size},
-                       {"chunk_bytes", run.largest_chunk},
-                       {"messages", run.result.messages},
-                       {"microseconds", run.result.seconds * 1e6},
-                       {"gigabytes_per_second", rate * 1e-9},
-                       {"share_of_rate", share},
-                       {"predicted_microseconds", predicted.seconds * 1e6}};
-    double const before = over ? over->lost.seconds : 0;
-    for (auto const& [node, end] : run.result.end_seconds) {
-      row["end_microseconds"][std::to_string(node)] = (before + end) * 1e6;
-    }
-    if (over) {
-      auto const& lost = over->lost;
-      std::printf(
-          "           link %d -> %d lost chunk %zu of tree %zu at %.2f us; a plan takes over: "
-          "%s\n",
-          lost.from, lost.to, lost.chunk, lost.tree, lost.seconds * 1e6,
-          over->by.algorithm.c_str());
-      row["lost"] = {{"link", std::to_string(lost.from) + "-" + std::to_string(lost.to)},
-                     {"tree", lost.tree},
-                     {"chunk", lost.chunk},
-                     {"microseconds", lost.seconds * 1e6}};
-      row["taken_over_by"] = over->by.algorithm;
-    }
-    rows.push_back(std::move(row));
+    double const full = p.trees.empty() ? 0 : rate_of_buffer.to_double() * unit;
+    rows.push_back(show_size(size, run, over, full, predicted.seconds));
     if (!options.events.empty()) events = events_of(p, machine, size, run.result);
   }
   bar.clear();
@@ -291,13 +292,7 @@ void add_simulate_command(CLI::App& app) {
                                      "the time beside the prediction of the cost model.");
   add_machine_options(*command, *options, "that take part")->required();
   command->add_option("--plan", options->plan, "run this plan file instead of planning");
-  command->add_option("--collective,-c", options->collective, "collective to plan")
-      ->capture_default_str();
-  command->add_option("--root", options->root, "id of the root, or best")->capture_default_str();
-  command->add_option("--planner,-p", options->planner, "name of a planner, as for blink plan")
-      ->capture_default_str();
-  command->add_option("--links", options->links, "kind of link to use, all, or auto")
-      ->capture_default_str();
+  add_plan_options(*command, *options);
   command->add_option("--sizes", options->sizes, "bytes of the buffer, doubling")
       ->capture_default_str();
   command->add_option(

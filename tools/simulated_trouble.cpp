@@ -70,26 +70,22 @@ void trouble_options::apply(simulation_options& simulated) const {
     simulated.seed = parts.next<std::uint64_t>(':');
     simulated.noise = parts.next<double>('\0');
   }
-  std::vector<int> seen;
-  for (auto const& text : slow_ranks) {
-    option_parts parts("--slow-rank", text, "RANK:FACTOR, such as 3:2");
-    int const rank = parts.next<int>(':');
-    if (std::ranges::count(seen, rank) != 0) {
-      throw input_error("--slow-rank: rank " + std::to_string(rank) + " twice, expected once");
+  auto const set = [&](char const* option, char const* form, std::vector<std::string> const& texts,
+                       double slow_rank::* field, double scale) {
+    std::vector<int> seen;
+    for (auto const& text : texts) {
+      option_parts parts(option, text, form);
+      int const rank = parts.next<int>(':');
+      if (std::ranges::count(seen, rank) != 0) {
+        throw input_error(std::string(option) + ": rank " + std::to_string(rank) +
+                          " twice, expected once");
+      }
+      seen.push_back(rank);
+      entry_of(simulated.slow_ranks, rank).*field = parts.next<double>('\0') * scale;
     }
-    seen.push_back(rank);
-    entry_of(simulated.slow_ranks, rank).factor = parts.next<double>('\0');
-  }
-  seen.clear();
-  for (auto const& text : late_ranks) {
-    option_parts parts("--late-rank", text, "RANK:US, such as 3:100");
-    int const rank = parts.next<int>(':');
-    if (std::ranges::count(seen, rank) != 0) {
-      throw input_error("--late-rank: rank " + std::to_string(rank) + " twice, expected once");
-    }
-    seen.push_back(rank);
-    entry_of(simulated.slow_ranks, rank).late_seconds = parts.next<double>('\0') * 1e-6;
-  }
+  };
+  set("--slow-rank", "RANK:FACTOR, such as 3:2", slow_ranks, &slow_rank::factor, 1);
+  set("--late-rank", "RANK:US, such as 3:100", late_ranks, &slow_rank::late_seconds, 1e-6);
   for (auto const& text : degraded) {
     option_parts parts("--degrade", text, "FROM-TO@US:FACTOR, such as 0-1@50:0.5");
     link_change change;

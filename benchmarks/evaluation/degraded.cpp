@@ -71,7 +71,7 @@ topology racks(int count) {
   return machine;
 }
 
-/// The machine with its ranks in another order.
+/// The ranks in an order that the seed draws.
 std::vector<int> shuffled(std::size_t count, unsigned seed) {
   std::vector<int> order(count);
   std::iota(order.begin(), order.end(), 0);
@@ -83,31 +83,30 @@ std::vector<int> shuffled(std::size_t count, unsigned seed) {
 }  // namespace
 
 part_result degraded_part() {
-  part_result result{
-      "All-reduce with a degraded server",
-      "How much longer an all-reduce takes than without the fault, in %. Without it a ring is "
-      "optimal. The plans meet their bounds, and simulations show how near 1 GiB comes to them. "
-      "[degraded.md](degraded.md) says more.",
-      {{"degraded",
-        "Servers with a NIC each behind one switch, one of them narrower",
-        {{"servers"},
-         {"bandwidth left"},
-         {"trees", origin::computed},
-         {"trees", origin::simulated},
-         {"ring", origin::computed},
-         {"number of trees", origin::computed},
-         {"greatest height", origin::computed}},
-        {}},
-       {"degraded_nics",
-        "DGX-H100 servers, one NIC of one server lost",
-        {{"servers"},
-         {"GPUs"},
-         {"trees", origin::computed},
-         {"trees", origin::simulated},
-         {"number of trees", origin::computed},
-         {"greatest height", origin::computed}},
-        {}}},
-      {}};
+  part_result result{"All-reduce with a degraded server",
+                     "How much longer an all-reduce takes than without the fault, in %. Without it "
+                     "a ring is optimal. The plans meet their bounds, and simulations show how "
+                     "near 1 GiB comes to them. [degraded.md](degraded.md) says more.",
+                     {{"degraded",
+                       "Servers with a NIC each behind one switch, one of them narrower",
+                       {{"servers"},
+                        {"bandwidth left"},
+                        {"trees", origin::computed},
+                        {"trees", origin::simulated},
+                        {"ring", origin::computed},
+                        {"number of trees", origin::computed},
+                        {"greatest height", origin::computed}},
+                       {}},
+                      {"degraded_nics",
+                       "DGX-H100 servers, one NIC of one server lost",
+                       {{"servers"},
+                        {"GPUs"},
+                        {"trees", origin::computed},
+                        {"trees", origin::simulated},
+                        {"number of trees", origin::computed},
+                        {"greatest height", origin::computed}},
+                       {}}},
+                     {}};
   double half_of_4 = 0, half_of_16 = 0, half_of_64 = 0;
   for (int const count : {4, 8, 16, 32, 64}) {
     auto const whole = rate_of(servers_with_one_narrow(count, 8));
@@ -148,8 +147,8 @@ part_result orders_part() {
       "Orders of ranks",
       "One ring in the order of the ranks, and in the order that `best_ring` finds. Traces of real "
       "allocations are not at hand: neither those of Cloud Collectives nor those of Leonardo and "
-      "LUMI. Orders of hosts are random with ten fixed seeds, of which the median and the "
-      "largest gain are shown. GB/s of each hop while all are busy.",
+      "LUMI. Orders of hosts are random with ten fixed seeds, of which the median and the largest "
+      "gain are shown. GB/s of each hop while all are busy.",
       {{"orders",
         "The ring as it is and reordered",
         {{"machine"},

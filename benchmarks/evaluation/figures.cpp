@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "figures.hpp"
 
+#include "../../tools/csv_text.hpp"
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -34,18 +35,6 @@ bool is_label(table const& shown, std::size_t at) {
   return shown.columns[at].from == origin::none &&
          std::ranges::none_of(shown.rows,
                               [&](auto const& row) { return row[at].value.has_value(); });
-}
-
-std::string quoted(std::string const& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (char const c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return result + "\"";
-}
-
-/// The shortest text that reads as the same number.
-std::string shortest(double value) {
-  return nlohmann::json(value).dump();
 }
 
 nlohmann::json json_of(cell const& each) {
@@ -175,14 +164,15 @@ std::string as_markdown(part_result const& part) {
 std::string as_csv(table const& shown) {
   std::string result;
   for (std::size_t c = 0; c < shown.columns.size(); ++c) {
-    result += (c == 0 ? "" : ",") + quoted(head_of(shown.columns[c]));
+    result += (c == 0 ? "" : ",") + tools::csv_cell(nlohmann::json(head_of(shown.columns[c])));
   }
   result += "\n";
   for (auto const& row : shown.rows) {
     for (std::size_t c = 0; c < row.size(); ++c) {
       bool const is_plain = row[c].value && row[c].from == origin::none;
-      result +=
-          (c == 0 ? "" : ",") + quoted(is_plain ? shortest(*row[c].value) : text_of_cell(row[c]));
+      auto const value =
+          is_plain ? nlohmann::json(*row[c].value) : nlohmann::json(text_of_cell(row[c]));
+      result += (c == 0 ? "" : ",") + tools::csv_cell(value);
     }
     result += "\n";
   }

@@ -57,10 +57,9 @@ table packing_table() {
   struct machine {
     char const* name;
     test::capacity_matrix matrix;
-    double broadcast, all_reduce;
   };
-  for (auto const& each : {machine{"DGX-1V", test::dgx1v_matrix(1), 0, 0},
-                           machine{"DGX-1P", test::dgx1p_matrix(1), 0, 0}}) {
+  for (auto const& each :
+       {machine{"DGX-1V", test::dgx1v_matrix(1)}, machine{"DGX-1P", test::dgx1p_matrix(1)}}) {
     auto const optimum = [&](collective kind) {
       return plan_checked(test::direct_machine(each.matrix), {kind, {}, planned_by::exact})
           .rate.to_double();
@@ -116,14 +115,13 @@ table allocation_table() {
 }  // namespace
 
 part_result minimisation_part() {
-  part_result result{
-      "Trees before and after minimisation",
-      "Multiplicative weights pack many trees of small weights. An integer program then chooses "
-      "few "
-      "of them, with simple weights and at least 95 % of the optimum. The planner `exact` needs "
-      "neither. The number of trees before minimisation depends on how equal prices are ordered.",
-      {packing_table(), allocation_table()},
-      {}};
+  part_result result{"Trees before and after minimisation",
+                     "Multiplicative weights pack many trees of small weights. An integer program "
+                     "then chooses few of them, with simple weights and at least 95 % of the "
+                     "optimum. The planner `exact` needs neither. The number of trees before "
+                     "minimisation depends on how equal prices are ordered.",
+                     {packing_table(), allocation_table()},
+                     {}};
   double before = 0, after = 0, minimised = 0;
   for (auto const& row : result.tables[0].rows) {
     if (row[0].text != "DGX-1V, broadcast from GPU 0" || row[1].text != "0.10") continue;

@@ -23,12 +23,7 @@ std::vector<topology> machines_of_phases() {
   for (auto const* name : {"dgx_a100", "dgx_a100:2", "dgx_a100:4", "dgx_a100:8", "dgx_h100",
                            "dgx_h100:2", "dgx_h100:4", "hgx_h200", "mi250", "mi250:2", "nvl72",
                            "dgx2", "dgx1v", "dgx1p", "mesh:4x4", "torus:4x4"}) {
-    auto machine = read_machine(name);
-    if (machine.unit != "GB/s") {  // 25 GB/s a link
-      machine.unit = "GB/s";
-      for (auto& l : machine.links) l.capacity *= 25;
-    }
-    result.push_back(std::move(machine));
+    result.push_back(in_gigabytes(read_machine(name)));
   }
   // ForestColl's "8 + 8 of 16": the first eight GPUs of each server.
   std::vector<int> ids;
@@ -45,37 +40,34 @@ std::vector<topology> machines_of_phases() {
 }  // namespace
 
 part_result phases_part() {
-  part_result result{
-      "All-reduce beside ForestColl's two phases",
-      "ForestColl plans optimal all-gathers and reduce-scatters. Its all-reduce runs both, one "
-      "after "
-      "the other, or both sets of trees at once. All columns are made of this planner's own "
-      "optima: "
-      "joint packing, two phases, and the trees of both phases overlapped. Rates are GB/s, "
-      "simulations move 1 GiB. [planner_table.md](planner_table.md) has the times of both "
-      "planners.",
-      {{"phases",
-        "Machines",
-        {{"machine"},
-         {"GPUs"},
-         {"joint", origin::computed},
-         {"joint", origin::simulated},
-         {"two phases", origin::computed},
-         {"two phases", origin::simulated},
-         {"overlapped", origin::computed},
-         {"joint over two phases", origin::computed},
-         {"joint over two phases", origin::simulated},
-         {"joint over overlapped", origin::computed}},
-        {}},
-       {"phases_means",
-        "Geometric means and largest ratios over kinds of machines",
-        {{"machines"},
-         {"joint over two phases", origin::computed},
-         {"at most", origin::computed},
-         {"joint over overlapped", origin::computed},
-         {"overlapped at most", origin::computed}},
-        {}}},
-      {}};
+  part_result result{"All-reduce beside ForestColl's two phases",
+                     "ForestColl plans optimal all-gathers and reduce-scatters. Its all-reduce "
+                     "runs both, one after the other, or both sets of trees at once. All columns "
+                     "are made of this planner's own optima: joint packing, two phases, and the "
+                     "trees of both phases overlapped. Rates are GB/s, simulations move 1 GiB. "
+                     "[planner_table.md](planner_table.md) has the times of both planners.",
+                     {{"phases",
+                       "Machines",
+                       {{"machine"},
+                        {"GPUs"},
+                        {"joint", origin::computed},
+                        {"joint", origin::simulated},
+                        {"two phases", origin::computed},
+                        {"two phases", origin::simulated},
+                        {"overlapped", origin::computed},
+                        {"joint over two phases", origin::computed},
+                        {"joint over two phases", origin::simulated},
+                        {"joint over overlapped", origin::computed}},
+                       {}},
+                      {"phases_means",
+                       "Geometric means and largest ratios over kinds of machines",
+                       {{"machines"},
+                        {"joint over two phases", origin::computed},
+                        {"at most", origin::computed},
+                        {"joint over overlapped", origin::computed},
+                        {"overlapped at most", origin::computed}},
+                       {}}},
+                     {}};
   double best = 0;
   std::string best_name;
   for (auto const& machine : machines_of_phases()) {
@@ -100,11 +92,11 @@ part_result phases_part() {
          number(mean.over_overlapped, 2), number(mean.most_over_overlapped, 2)});
     best = std::max(best, mean.most_over_two_phase);
   }
-  result.findings.push_back(
-      {"ForestColl: over vendors' libraries, % faster, up to", number(52, 0, origin::published),
-       number(100 * (best - 1), 0, origin::computed), "not comparable",
-       "measured on MI250, A100 and H100 with RCCL and NCCL; here the gain of a joint all-reduce "
-       "over ForestColl's own two phases"});
+  result.findings.push_back({"ForestColl: over vendors' libraries, % faster, up to",
+                             number(52, 0, origin::published),
+                             number(100 * (best - 1), 0, origin::computed), "not comparable",
+                             "measured on MI250, A100 and H100 with RCCL and NCCL; here the gain "
+                             "of a joint all-reduce over ForestColl's own two phases"});
   return result;
 }
 

@@ -81,26 +81,24 @@ std::pair<largest_gain, largest_gain> add_switch_rows(table& shown, collective k
 }  // namespace
 
 part_result switch_part() {
-  part_result result{
-      "DGX-2 over sizes",
-      "16 GPUs behind one switch, 150 GB/s a port, 2 us for each step and 5 us to start. One-hop "
-      "trees send each rank's part to all others at once. NCCL of 2019 has a ring and double "
-      "binary "
-      "trees. Times in us.",
-      {{"dgx2",
-        "One-hop trees beside a ring and a double binary tree, us",
-        {{"collective"},
-         {"bytes"},
-         {"one-hop", origin::computed},
-         {"one-hop", origin::simulated},
-         {"ring", origin::computed},
-         {"ring", origin::simulated},
-         {"double tree", origin::computed},
-         {"double tree", origin::simulated},
-         {"gain over ring", origin::simulated},
-         {"gain over the faster", origin::simulated}},
-        {}}},
-      {}};
+  part_result result{"DGX-2 over sizes",
+                     "16 GPUs behind one switch, 150 GB/s a port, 2 us for each step and 5 us to "
+                     "start. One-hop trees send each rank's part to all others at once. NCCL of "
+                     "2019 has a ring and double binary trees. Times in us.",
+                     {{"dgx2",
+                       "One-hop trees beside a ring and a double binary tree, us",
+                       {{"collective"},
+                        {"bytes"},
+                        {"one-hop", origin::computed},
+                        {"one-hop", origin::simulated},
+                        {"ring", origin::computed},
+                        {"ring", origin::simulated},
+                        {"double tree", origin::computed},
+                        {"double tree", origin::simulated},
+                        {"gain over ring", origin::simulated},
+                        {"gain over the faster", origin::simulated}},
+                       {}}},
+                     {}};
   auto const [ring, both] = add_switch_rows(result.tables[0], collective::all_reduce);
   (void)add_switch_rows(result.tables[0], collective::broadcast);
   std::string const where = "all-reduce of " + ring.size +
@@ -118,10 +116,9 @@ part_result chunks_part() {
   part_result result{
       "The search for a chunk size",
       "`chunk_autotuner` doubles the chunk while the simulated rate grows, then shrinks it in "
-      "equal "
-      "steps while that helps, and keeps the best. One iteration is one simulated call. The scan "
-      "tries sizes that grow by an eighth. Both take one size for all trees. The cost model takes "
-      "one for each tree, of which the largest is shown.",
+      "equal steps while that helps, and keeps the best. One iteration is one simulated call. The "
+      "scan tries sizes that grow by an eighth. Both take one size for all trees. The cost model "
+      "takes one for each tree, of which the largest is shown.",
       {{"chunk_course",
         "Broadcast of 500 MB to 8 GPUs of a DGX-1V: chunk and rate by iteration",
         {{"iteration"}, {"chunk, KiB", origin::simulated}, {"GB/s", origin::simulated}},

@@ -63,26 +63,24 @@ part_result hybrid_part() {
 }
 
 part_result servers_part() {
-  part_result result{
-      "3 + 5 GPUs of two servers",
-      "Three GPUs of one DGX-1V and five of another, with a NIC for each server. Three phases "
-      "reduce "
-      "inside servers, exchange, and spread inside servers. A ring passes all GPUs. Simulations "
-      "all-reduce 100 MB.",
-      {{"servers",
-        "All-reduce over a growing network, GB/s",
-        {{"network, Gbit/s"},
-         {"three phases", origin::computed},
-         {"three phases", origin::simulated},
-         {"exact", origin::computed},
-         {"exact", origin::simulated},
-         {"best ring", origin::computed},
-         {"best ring", origin::simulated},
-         {"PCIe ring", origin::computed},
-         {"three phases over best ring", origin::computed},
-         {"three phases over best ring", origin::simulated}},
-        {}}},
-      {}};
+  part_result result{"3 + 5 GPUs of two servers",
+                     "Three GPUs of one DGX-1V and five of another, with a NIC for each server. "
+                     "Three phases reduce inside servers, exchange, and spread inside servers. A "
+                     "ring passes all GPUs. Simulations all-reduce 100 MB.",
+                     {{"servers",
+                       "All-reduce over a growing network, GB/s",
+                       {{"network, Gbit/s"},
+                        {"three phases", origin::computed},
+                        {"three phases", origin::simulated},
+                        {"exact", origin::computed},
+                        {"exact", origin::simulated},
+                        {"best ring", origin::computed},
+                        {"best ring", origin::simulated},
+                        {"PCIe ring", origin::computed},
+                        {"three phases over best ring", origin::computed},
+                        {"three phases over best ring", origin::simulated}},
+                       {}}},
+                     {}};
   constexpr double bytes = 100e6;
   for (int const gigabits : {10, 25, 40, 100, 200, 400}) {
     auto const servers = blink_bench::two_servers(rational(gigabits, 8));

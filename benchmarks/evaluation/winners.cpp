@@ -3,6 +3,7 @@
 
 #include <blink/topology/readers/read_machine.hpp>
 
+#include "../planning/plan_checked.hpp"
 #include "parts.hpp"
 
 #include <cstdint>
@@ -17,8 +18,7 @@ part_result winners_part() {
       "28 sizes from 8 bytes to 1 GiB for each machine and collective: at how many does another "
       "planner beat the predicted one by more than 5 % in the simulation? The cost model alone "
       "simulates nothing. Corrected predictions are those of `blink plan --sizes`: plans that may "
-      "be "
-      "the fastest are simulated at these sizes. The sizes between are one and a half times as "
+      "be the fastest are simulated at these sizes. The sizes between are one and a half times as "
       "large, where nothing was simulated before. The first five machines are the 420 sizes of the "
       "goal, the others a check.",
       {{"winners",

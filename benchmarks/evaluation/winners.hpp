@@ -95,15 +95,4 @@ struct winner_count {
   return result;
 }
 
-/// The machine with links of 25 GB/s and a latency of 1 us, if its unit has no rate.
-[[nodiscard]] inline topology in_gigabytes(topology machine) {
-  if (machine.unit == "GB/s") return machine;
-  machine.unit = "GB/s";
-  for (auto& l : machine.links) {
-    l.capacity *= 25;
-    l.latency_seconds = 1e-6;
-  }
-  return machine;
-}
-
 }  // namespace blink::bench

@@ -19,6 +19,17 @@ namespace blink::bench {
 /// The bytes that evaluations simulate unless they say otherwise: 1 GiB.
 inline constexpr double simulated_bytes = 1 << 30;
 
+/// The machine with links of 25 GB/s and a latency of 1 us, if its unit has no rate.
+[[nodiscard]] inline topology in_gigabytes(topology machine) {
+  if (machine.unit == "GB/s") return machine;
+  machine.unit = "GB/s";
+  for (auto& l : machine.links) {
+    l.capacity *= 25;
+    l.latency_seconds = 1e-6;
+  }
+  return machine;
+}
+
 /// Plans for a machine, and checks the plan.
 ///
 /// Throws: std::logic_error that names machine and planner if the plan has a fault; as `make_plan`.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SimGrid's runs are compared with times computed by hand, and then with blink's simulation.
+#include <blink/planning/make_plan.hpp>
+
 #include "referee_cases.hpp"
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>

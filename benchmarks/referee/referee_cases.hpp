@@ -3,13 +3,13 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/planning/cost/cost_model.hpp>
-#include <blink/planning/make_plan.hpp>
 #include <blink/simulation/simulate.hpp>
-#include <blink/topology/join_machines.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
 #include <blink/topology/topology.hpp>
 
+#include "../planning/plan_checked.hpp"
+#include "../training/contenders.hpp"
 #include "fluid_run.hpp"
 
 #include <cstddef>
@@ -40,12 +40,7 @@ struct compared_times {
 
 /// Two servers with three and five GPUs, and a NIC of 40 Gbit/s each whose links take 5 us.
 [[nodiscard]] inline blink::topology two_distant_servers() {
-  blink::join_options options;
-  options.network = blink::server_network::fabric;
-  options.nics.rate = blink::rational(5);
-  auto const server = blink::machines::dgx1v_pcie();
-  auto joined = blink::join(
-      {blink::subset(server, {0, 1, 2}), blink::subset(server, {0, 1, 2, 3, 4})}, options);
+  auto joined = three_and_five_gpus();
   for (auto& link : joined.links) {
     if (link.kind == blink::link_kind::network) link.latency_seconds = 5e-6;
   }
@@ -79,7 +74,7 @@ inline constexpr double most_referee_messages = 1'000'000;
 ///         fails.
 [[nodiscard]] inline std::vector<compared_times> compare_simulators(
     referee_machine const& on, blink::collective kind, std::vector<double> const& sizes) {
-  auto const plan = blink::make_plan(on.machine, {kind, {}, "exact"});
+  auto const plan = blink::bench::plan_checked(on.machine, {kind, {}, "exact"});
   blink::cost_parameters parameters;
   parameters.bytes_per_unit = on.bytes_per_unit;
   auto const cost = blink::cost_of(on.machine, plan, parameters);

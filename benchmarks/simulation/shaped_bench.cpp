@@ -47,7 +47,6 @@ struct bench_options {
 
 constexpr std::size_t smallest_bytes = std::size_t{1} << 24;
 constexpr double latency_seconds = 2e-4;  // from the end of sending a chunk to its use
-constexpr double woken_seconds = 1e-4;    // for chunk sizes: a rank that is woken waits for a core
 
 /// Throws: std::runtime_error if the text is no number from `least` on.
 double read_number(std::string_view name, std::string const& text, double least) {

@@ -116,14 +116,19 @@ namespace detail {
 /// Three GPUs of one DGX-1V and five of another, with a NIC for each server.
 ///
 /// nic_rate: GB/s; by default 40 Gbit/s
-[[nodiscard]] inline training_machine two_servers(blink::rational const& nic_rate = 5) {
-  namespace planned_by = blink::planned_by;
+[[nodiscard]] inline blink::topology three_and_five_gpus(blink::rational const& nic_rate = 5) {
   auto const server = blink::machines::dgx1v_pcie();
   blink::join_options options;
   options.network = blink::server_network::fabric;
   options.nics.rate = nic_rate;
-  auto const all = blink::join(
-      {blink::subset(server, {0, 1, 2}), blink::subset(server, {0, 1, 2, 3, 4})}, options);
+  return blink::join({blink::subset(server, {0, 1, 2}), blink::subset(server, {0, 1, 2, 3, 4})},
+                     options);
+}
+
+/// The same machine with the trees that are compared.
+[[nodiscard]] inline training_machine two_servers(blink::rational const& nic_rate = 5) {
+  namespace planned_by = blink::planned_by;
+  auto const all = three_and_five_gpus(nic_rate);
   return {
       "two DGX-1V with 3 + 5 GPUs",
       {detail::plan_contender("three phases", all, planned_by::three_phase),

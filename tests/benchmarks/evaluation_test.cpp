@@ -68,7 +68,7 @@ TEST(evaluation, speed_ups_are_the_known_ones) {
     auto const sum = bench::summarise(evaluated_allocations(), volta, kind, hop);
     EXPECT_NEAR(sum.computed.most, most, 0.001);
     EXPECT_NEAR(sum.computed.mean, mean, 0.001);
-    // A step takes 2 us: 8 of them, and of chunks, before the first result of five GPUs.
+    // Steps of 2 us cost the trees of five GPUs, whose first result takes eight, 2.5 %.
     EXPECT_NEAR(sum.simulated.most / sum.computed.most, 1, 0.025);
     EXPECT_NEAR(sum.simulated.mean / sum.computed.mean, 1, 0.02);
   }

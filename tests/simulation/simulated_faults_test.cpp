@@ -26,11 +26,7 @@ constexpr double giga = 1e9;
 constexpr link_sharing both_rules[] = {link_sharing::fifo, link_sharing::fair};
 
 simulation_options bare(link_sharing sharing = link_sharing::fifo) {
-  simulation_options result;
-  result.start_seconds = 0;
-  result.step_seconds = 0;
-  result.sharing = sharing;
-  return result;
+  return {.start_seconds = 0, .step_seconds = 0, .sharing = sharing};
 }
 
 /// n ranks in a row with links of 10 GB/s, and a reduce along them from the last to rank 0.

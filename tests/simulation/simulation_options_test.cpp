@@ -43,11 +43,7 @@ test::planned_machine make_random_plan(unsigned seed) {
 }
 
 simulation_options bare(link_sharing sharing = link_sharing::fifo) {
-  simulation_options result;
-  result.start_seconds = 0;
-  result.step_seconds = 0;
-  result.sharing = sharing;
-  return result;
+  return {.start_seconds = 0, .step_seconds = 0, .sharing = sharing};
 }
 
 /// Ends of chunks by tree, phase, chunk, tree edge and link.

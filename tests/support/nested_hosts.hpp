@@ -100,8 +100,7 @@ inline nested_hosts random_nested_hosts(nested_options const& what, std::mt19937
   auto const between = [&](std::size_t least, std::size_t most) {
     return least + random() % (most - least + 1);
   };
-  // The parts of a cluster of each level.
-  std::vector<std::size_t> most_parts{0, 12, 5, 3};
+  std::size_t const most_parts = what.levels == 1 ? 12 : what.levels == 2 ? 5 : 4;
   nested_hosts result;
   std::vector<std::vector<int>> paths;  // by host: its clusters, the outermost first
   auto const add = [&](auto const& self, std::vector<int> path, std::size_t level) -> void {
@@ -110,8 +109,7 @@ inline nested_hosts random_nested_hosts(nested_options const& what, std::mt19937
       for (std::size_t k = 0; k < count; ++k) paths.push_back(path);
       return;
     }
-    auto const most = what.levels == 1 ? most_parts[1] : what.levels == 2 ? most_parts[2] : 4;
-    for (std::size_t k = 0, count = between(3, most); k < count; ++k) {
+    for (std::size_t k = 0, count = between(3, most_parts); k < count; ++k) {
       auto below = path;
       below.push_back(static_cast<int>(k));
       self(self, std::move(below), level - 1);

@@ -43,10 +43,17 @@ measured_rates rates_of(topology const& machine) {
 }
 
 std::string text_of_probe(measured_rates const& rates) {
-  auto const json = tools::json_of_rates(rates);
-  return R"({"gpu_probe":1,"bus_ids":["0000:07:00.0","0000:08:00.0","0000:09:00.0","0000:0a:00.0"],)"
-         R"("bytes":4000000,"refused":[[0,1]],"lost":[],"peer":)" +
-         json + ",\"host\":" + json + "}";
+  std::vector<std::string> const bus_ids{"0000:07:00.0", "0000:08:00.0", "0000:09:00.0",
+                                         "0000:0a:00.0"};
+  std::vector<std::vector<int>> const refused{{0, 1}}, lost;
+  nlohmann::ordered_json const all{{"gpu_probe", 1},
+                                   {"bus_ids", bus_ids},
+                                   {"bytes", 4'000'000},
+                                   {"refused", refused},
+                                   {"lost", lost},
+                                   {"peer", tools::as_json(rates)},
+                                   {"host", tools::as_json(rates)}};
+  return all.dump();
 }
 
 TEST(gpu_probe, gpus_that_share_an_uplink_have_a_switch) {

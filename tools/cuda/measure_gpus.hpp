@@ -5,9 +5,10 @@
 #include <blink/transports/cuda/runtime/device_meter.hpp>
 #include <blink/transports/cuda/runtime/probe_links.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstddef>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,32 +17,17 @@
 
 namespace blink::tools {
 
-/// A number, or a list of numbers and lists, as JSON.
-template <class T>
-[[nodiscard]] std::string json_of(T const& what) {
-  if constexpr (requires { what.begin(); }) {
-    std::string result = "[";
-    for (auto const& each : what) result += (result.size() > 1 ? "," : "") + json_of(each);
-    return result + "]";
-  } else {
-    std::ostringstream result;
-    result.precision(6);
-    result << what;
-    return result.str();
-  }
-}
-
-[[nodiscard]] inline std::string json_of_rates(measured_rates const& rates) {
-  std::string levels;
+[[nodiscard]] inline nlohmann::ordered_json as_json(measured_rates const& rates) {
+  auto levels = nlohmann::ordered_json::array();
   for (auto const& each : rates.levels) {
-    levels += (levels.empty() ? "" : ",") + std::string("{\"cluster_of\":") +
-              json_of(each.cluster_of) + ",\"out\":" + json_of(each.out) +
-              ",\"in\":" + json_of(each.in) + ",\"between\":" + json_of(each.between) + "}";
+    levels.push_back({{"cluster_of", each.cluster_of},
+                      {"out", each.out},
+                      {"in", each.in},
+                      {"between", each.between}});
   }
-  return "{\"alone\":" + json_of(rates.alone) + ",\"start_up\":" + json_of(rates.start_up) +
-         ",\"between\":" + json_of(rates.between) + ",\"loaded\":" + json_of(rates.loaded) +
-         ",\"out\":" + json_of(rates.out) + ",\"in\":" + json_of(rates.in) + ",\"levels\":[" +
-         levels + "]}";
+  return {{"alone", rates.alone},   {"start_up", rates.start_up}, {"between", rates.between},
+          {"loaded", rates.loaded}, {"out", rates.out},           {"in", rates.in},
+          {"levels", levels}};
 }
 
 /// Measures all devices: which pairs have access to each other, then what both kinds of routes
@@ -55,10 +41,10 @@ template <polled_runtime Devices, class BusId>
 [[nodiscard]] std::string measure_gpus(Devices& driver, device_probe_options options,
                                        BusId const& bus_id) {
   std::vector<int> devices;
-  std::string ids;
+  std::vector<std::string> ids;
   for (int device = 0; device < driver.device_count(); ++device) {
     devices.push_back(device);
-    ids += (device > 0 ? ",\"" : "\"") + bus_id(device) + "\"";
+    ids.push_back(bus_id(device));
   }
   if (devices.empty()) throw device_error("no GPU is visible, expected one or more");
   constexpr std::size_t most_tested = std::size_t{1} << 20;  // bytes
@@ -73,9 +59,10 @@ template <polled_runtime Devices, class BusId>
   options.seconds /= 2;
   auto const peer = probe_devices(driver, devices, device_route::peer, options);
   auto const host = probe_devices(driver, devices, device_route::host, options);
-  return "{\"gpu_probe\":1,\"bus_ids\":[" + ids + "],\"bytes\":" + std::to_string(options.bytes) +
-         ",\"refused\":" + json_of(refused) + ",\"lost\":" + json_of(lost) +
-         ",\"peer\":" + json_of_rates(peer) + ",\"host\":" + json_of_rates(host) + "}\n";
+  nlohmann::ordered_json const all{
+      {"gpu_probe", 1}, {"bus_ids", ids},        {"bytes", options.bytes}, {"refused", refused},
+      {"lost", lost},   {"peer", as_json(peer)}, {"host", as_json(host)}};
+  return all.dump() + "\n";
 }
 
 }  // namespace blink::tools

@@ -3,8 +3,8 @@
 const log2_of = (ranks) => Math.ceil(Math.log2(ranks));
 const all_of = (count) => Array.from({length: count}, (_, i) => i);
 
-// Each algorithm returns its steps: lists of moves {from, to, pieces, adds}. Ranks of a step move at
-// the same time, so a step sends what its ranks held before it.
+// An algorithm is a list of steps, and a step a list of moves {from, to, pieces, adds}. All moves of
+// a step happen at once: they send what ranks held before the step.
 const algorithms = {
   ring: {
     name: "Ring all-reduce", goal: "sums", pieces: (ranks) => ranks,

@@ -165,8 +165,7 @@ class machine_changes {
   [[nodiscard]] std::vector<changed_machine> take() { return std::move(result_); }
 
  private:
-  static constexpr std::size_t most_classified =
-      16;  // ranks; of more, the ends decide what is alike
+  static constexpr std::size_t most_classified = 16;  // ranks; of more, ends decide what is alike
 
   /// Adds a change, or counts it where an isomorphic one is known.
   ///
@@ -295,15 +294,14 @@ void add_changes(report_json& report, allocation const& place, plan const& p,
                  std::vector<set_rates> const& sets, plan_report_settings const& settings,
                  progress& bar) {
   auto rows = report_json::array();
-  auto const add = [&](std::string const& what, std::size_t alike, plan const* changed,
-                       std::string const& fault, std::string const& links) {
-    auto const rate = changed != nullptr ? report_json(changed->rate.to_double()) : nullptr;
-    bool const is_known = changed != nullptr && p.rate > rational(0);
-    rows.push_back({what, alike, rate,
-                    is_known ? report_json(100 * (ratio(changed->rate, p.rate) - 1)) : nullptr,
-                    changed != nullptr ? (links.empty() ? "all" : links) : fault});
+  auto const add = [&](std::string const& what, std::size_t alike, rational const& rate,
+                       std::string const& links) {
+    bool const is_known = p.rate > rational(0);
+    rows.push_back({what, alike, rate.to_double(),
+                    is_known ? report_json(100 * (ratio(rate, p.rate) - 1)) : nullptr,
+                    links.empty() ? "all" : links});
   };
-  add("as reported", 1, &p, "", p.links);
+  add("as reported", 1, p.rate, p.links);
   auto changes = machine_changes(place.whole, p, settings.choice).take();
   bar.begin("changed machines", changes.size());
   for (auto const& change : changes) {
@@ -318,10 +316,10 @@ void add_changes(report_json& report, allocation const& place, plan const& p,
     }
     try {
       auto const on = allocation_of(change.machine, choice, p.collective);
-      auto const found = checked_plan(on, request).plan;
-      add(change.what, change.alike, &found, "", on.links);
+      add(change.what, change.alike, checked_plan(on, request).plan.rate, on.links);
     } catch (error const& reason) {
-      add(change.what, change.alike, nullptr, std::string("no plan: ") + reason.what(), "");
+      rows.push_back(
+          {change.what, change.alike, nullptr, nullptr, std::string("no plan: ") + reason.what()});
     }
   }
   std::vector<set_rates const*> same;
@@ -333,9 +331,7 @@ void add_changes(report_json& report, allocation const& place, plan const& p,
     auto const [worst, best] = std::minmax_element(same.begin(), same.end(), by_rate);
     for (auto const& [what, each] :
          {std::pair("best other set: ", *best), {"worst other set: ", *worst}}) {
-      plan only;
-      only.rate = each->rate;
-      add(what + in_list(each->ranks), each->alike, &only, "", each->links);
+      add(what + in_list(each->ranks), each->alike, each->rate, each->links);
     }
   }
   add_table(report, "changes", "What a change of the machine would give",

@@ -35,6 +35,13 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
+/// Throws: input_error for more messages than the options allow.
+inline void expect_few_messages(double messages, simulation_options const& options) {
+  if (messages <= static_cast<double>(options.most_messages)) return;
+  throw input_error("simulate: more than " + std::to_string(options.most_messages) +
+                    " messages, expected fewer bytes or larger chunks");
+}
+
 /// Runs a plan whose trees are cut into these chunks.
 /// Throws: as `simulate`.
 [[nodiscard]] inline simulation_result simulate_cuts(topology const& machine, plan const& plan,
@@ -47,10 +54,7 @@ namespace detail {
     messages += static_cast<double>(cuts[i].chunks) *
                 static_cast<double>(t.reduce.size() + t.broadcast.size());
   }
-  if (messages > static_cast<double>(options.most_messages)) {
-    throw input_error("simulate: more than " + std::to_string(options.most_messages) +
-                      " messages, expected fewer bytes or larger chunks");
-  }
+  expect_few_messages(messages, options);
   auto source = make_simulated_plan(machine, plan, std::move(cuts), options);
   return options.sharing == link_sharing::fifo ? simulated_run<fifo_links>(source, options).run()
                                                : simulated_run<fair_links>(source, options).run();
@@ -93,7 +97,8 @@ namespace detail {
     throw precondition_error(
         detail::text_of({"simulate: ", bytes, " bytes, expected 0 or more and less than 2^63"}));
   }
-  expects(plan.collective != collective::barrier, "simulate: a barrier, which moves no data");
+  expects(plan.collective != collective::barrier,
+          "simulate: a barrier moves no data, expected another collective");
   if (chunk_bytes.size() != plan.trees.size()) {
     throw precondition_error(
         detail::text_of({"simulate: ", chunk_bytes.size(),
@@ -104,10 +109,8 @@ namespace detail {
     throw precondition_error(detail::text_of(
         {"simulate: a chunk size of ", chunk, " bytes, expected a positive number"}));
   }
-  if (count_messages(plan, bytes, chunk_bytes) > static_cast<double>(options.most_messages)) {
-    throw input_error("simulate: more than " + std::to_string(options.most_messages) +
-                      " messages, expected fewer bytes or larger chunks");
-  }
+  // Before chunks are counted in whole numbers, which may be too many for them.
+  detail::expect_few_messages(count_messages(plan, bytes, chunk_bytes), options);
   std::vector<detail::chunk_cut> cuts;
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     double const part = bytes * ratio(plan.trees[i].weight, plan.rate);

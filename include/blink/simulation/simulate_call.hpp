@@ -133,7 +133,8 @@ namespace detail {
 [[nodiscard]] inline simulation_result simulate_call(topology const& machine, plan const& plan,
                                                      simulated_call const& call,
                                                      simulation_options options = {}) {
-  expects(plan.collective != collective::barrier, "simulate_call: a barrier, which moves no data");
+  expects(plan.collective != collective::barrier,
+          "simulate_call: a barrier moves no data, expected another collective");
   expects(call.element_bytes >= 1, "simulate_call: elements of 0 bytes, expected at least 1");
   expects(call.cut != nullptr, "simulate_call: no function that cuts, expected `cut_by`");
   if (call.count > (std::size_t{1} << 63) / call.element_bytes) {

@@ -19,7 +19,7 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// A link of a described machine whose rate is another one than described.
-struct slow_link {
+struct link_difference {
   int from = 0, to = 0;  ///< ids of nodes
   double described = 0;  ///< bytes per second
   double measured = 0;   ///< the best that passed
@@ -27,15 +27,25 @@ struct slow_link {
 
 namespace detail {
 
+/// The described rates of all links in bytes per second, by positions. Parallel links together.
+using described_rates = std::map<std::pair<int, int>, double>;
+[[nodiscard]] inline described_rates described_rates_of(topology const& machine,
+                                                        double bytes_per_unit) {
+  described_rates result;
+  for (auto const& l : machine.links) {
+    result[{l.tail, l.head}] += machine.in_units(l.capacity).to_double() * bytes_per_unit;
+  }
+  return result;
+}
+
 /// The rates that passed over the links of a described machine.
 class passed_rates {
  public:
   passed_rates(topology const& machine, double bytes_per_unit, double tolerance)
-      : machine_(machine), paths_(paths_between_ranks(machine)), tolerance_(tolerance) {
-    for (auto const& l : machine.links) {
-      described_[{l.tail, l.head}] += machine.in_units(l.capacity).to_double() * bytes_per_unit;
-    }
-  }
+      : machine_(machine),
+        paths_(paths_between_ranks(machine)),
+        tolerance_(tolerance),
+        described_(described_rates_of(machine, bytes_per_unit)) {}
 
   [[nodiscard]] std::size_t ranks() const { return paths_.size(); }
 
@@ -70,14 +80,14 @@ class passed_rates {
     if (rate < (1 - tolerance_) * seen.expected) too_slow_.push_back(std::move(seen));
   }
 
-  [[nodiscard]] std::vector<slow_link> slow() const {
+  [[nodiscard]] std::vector<link_difference> slow() const {
     std::set<ends> named;
     for (auto const& seen : too_slow_) {
       for (auto const& hop : seen.narrowest) {
         if (most_.at(hop) <= (1 + tolerance_) * seen.rate) named.insert(hop);
       }
     }
-    std::vector<slow_link> result;
+    std::vector<link_difference> result;
     for (auto const& hop : named) {
       auto const id = [&](int node) { return machine_.nodes[static_cast<std::size_t>(node)].id; };
       result.push_back({id(hop.first), id(hop.second), described_.at(hop), most_.at(hop)});
@@ -95,8 +105,8 @@ class passed_rates {
   topology const& machine_;
   std::vector<std::vector<std::optional<rank_path>>> paths_;
   double tolerance_;
-  std::map<ends, double> described_;  // bytes per second
-  std::map<ends, double> most_;       // the best that passed
+  described_rates described_;
+  std::map<ends, double> most_;  // the best that passed
   std::vector<observation> too_slow_;
 };
 
@@ -113,10 +123,10 @@ class passed_rates {
 /// Pre:    the machine's ranks are those of `rates`, in their order
 /// Time:   as `paths_between_ranks`.
 /// Throws: precondition_error for another number of ranks.
-[[nodiscard]] inline std::vector<slow_link> slow_links(topology const& machine,
-                                                       measured_rates const& rates,
-                                                       double bytes_per_unit,
-                                                       double tolerance = 0.2) {
+[[nodiscard]] inline std::vector<link_difference> slow_links(topology const& machine,
+                                                             measured_rates const& rates,
+                                                             double bytes_per_unit,
+                                                             double tolerance = 0.2) {
   detail::passed_rates passed(machine, bytes_per_unit, tolerance);
   expects(passed.ranks() == rates.ranks(),
           "slow_links: the machine has other ranks than those measured, expected the same");
@@ -143,18 +153,15 @@ class passed_rates {
 /// Parallel links count together.
 ///
 /// bytes_per_unit, Pre, Time, Throws: as `slow_links`
-[[nodiscard]] inline std::vector<slow_link> fast_links(topology const& machine,
-                                                       measured_rates const& rates,
-                                                       double bytes_per_unit,
-                                                       double tolerance = 0.2) {
+[[nodiscard]] inline std::vector<link_difference> fast_links(topology const& machine,
+                                                             measured_rates const& rates,
+                                                             double bytes_per_unit,
+                                                             double tolerance = 0.2) {
   auto const positions = machine.rank_positions();
   expects(positions.size() == rates.ranks(),
           "fast_links: the machine has other ranks than those measured, expected the same");
-  std::map<std::pair<int, int>, double> described;  // by positions: bytes per second
-  for (auto const& l : machine.links) {
-    described[{l.tail, l.head}] += machine.in_units(l.capacity).to_double() * bytes_per_unit;
-  }
-  std::vector<slow_link> result;
+  auto const described = detail::described_rates_of(machine, bytes_per_unit);
+  std::vector<link_difference> result;
   for (std::size_t a = 0; a < positions.size(); ++a) {
     for (std::size_t b = 0; b < positions.size(); ++b) {
       auto const found = described.find({positions[a], positions[b]});

@@ -63,7 +63,7 @@ struct number_list {
 struct simulated_edge {
   std::uint32_t tree = 0;
   bool is_reduce = false;
-  int precedence = 0;  // among chunks that are ready at one time the greatest goes first
+  int hops_left = 0;  // on the longest way of its chunks; among equals the most goes first
   std::uint32_t sender = 0;
   std::uint32_t receiver = 0;
   double latency = 0;
@@ -103,18 +103,18 @@ inline void add_edges(simulated_plan& result, std::uint32_t position, tree const
   };
   std::map<int, std::uint32_t> leaving, entering;  // edges by their farther end
   std::vector<std::uint32_t> into_root;
+  auto const broadcast = edges_from_root(t.broadcast, t.root, false);
+  int from_root = 0;  // hops of the broadcast
+  for (auto const& e : broadcast) from_root = std::max(from_root, e.height + 1);
   for (bool const towards_root : {true, false}) {
-    auto const& phase = towards_root ? t.reduce : t.broadcast;
-    for (auto const& e : edges_from_root(phase, t.root, towards_root)) {
+    for (auto const& e : towards_root ? edges_from_root(t.reduce, t.root, true) : broadcast) {
       auto const here = static_cast<std::uint32_t>(result.edges.size());
       auto& l = result.edges.emplace_back();
       next.emplace_back();
       previous.emplace_back();
       l.tree = position;
       l.is_reduce = towards_root;
-      // The most hops to go. Towards the root of an all-reduce the most hops behind: chunks that
-      // are half way already then end sooner.
-      l.precedence = towards_root && t.broadcast.empty() ? e.depth : e.height;
+      l.hops_left = towards_root ? e.depth + from_root : e.height;
       l.sender = node(e.edge->from);
       l.receiver = node(e.edge->to);
       l.route.begin = static_cast<std::uint32_t>(result.numbers.size());

@@ -118,11 +118,11 @@ class simulated_run {
         "bytes or less noise");
   }
   /// Adds the end of a step, or the arrival of a chunk to combine. At one time the edge with the
-  /// greatest precedence is first, then the order of the plan.
+  /// most hops left is first, then the order of the plan.
   void expect_event(double seconds, activity what, std::uint32_t at) {
     expect_finite(seconds);
     constexpr int most = (1 << 24) - 1;
-    auto const urgency = static_cast<std::uint64_t>(most - plan_.edges[at].precedence);
+    auto const urgency = static_cast<std::uint64_t>(most - plan_.edges[at].hops_left);
     agenda_.push(seconds, std::uint64_t{what} << 56 | urgency << 32 | at);
   }
   [[nodiscard]] std::size_t chunks_of(std::uint32_t at) const {

@@ -20,7 +20,10 @@ class progress_marks {
  public:
   /// Throws: resource_error if the budget does not suffice; device_error.
   progress_marks(Devices& driver, device_memory_budget& budget, std::vector<int> const& devices)
-      : driver_(driver), devices_(devices) {
+      : driver_(driver),
+        devices_(devices),
+        memory_(driver, devices.size() * sizeof(counter)),
+        words_(reinterpret_cast<counter*>(memory_.get())) {
     std::vector<counter> numbers(distinct);
     for (std::size_t k = 0; k < distinct; ++k) numbers[k] = k + 1;
     std::size_t const bytes = distinct * sizeof(counter);
@@ -30,14 +33,10 @@ class progress_marks {
       driver.write(device, numbers_.back().get(), numbers.data(), bytes);
     }
     next_.resize(devices.size());
-    words_ = static_cast<counter*>(driver.allocate_pinned(devices.size() * sizeof(counter)));
     for (std::size_t k = 0; k < devices.size(); ++k) words_[k] = 0;
   }
   progress_marks(progress_marks const&) = delete;
   progress_marks& operator=(progress_marks const&) = delete;
-  ~progress_marks() {
-    if (words_ != nullptr) driver_.release_pinned(words_);
-  }
 
   /// Puts a mark into a stream of the device at this position.
   void put(std::size_t position, typename Devices::stream on) {
@@ -54,7 +53,7 @@ class progress_marks {
   /// Never releases the memory, because streams may still use it.
   void leak_memory() {
     for (auto& each : numbers_) each.keep_for_ever();
-    words_ = nullptr;
+    memory_.keep_for_ever();
   }
 
  private:
@@ -64,7 +63,8 @@ class progress_marks {
   std::vector<int> devices_;
   std::vector<device_allocation<Devices>> numbers_;  // by position of the device
   std::vector<std::size_t> next_;
-  counter* words_ = nullptr;  // by position of the device, in memory of the host
+  pinned_allocation<Devices> memory_;
+  counter* words_;  // in this memory, by position of the device
 };
 
 }}  // namespace blink::BLINK_ABI

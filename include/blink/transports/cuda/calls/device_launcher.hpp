@@ -11,6 +11,7 @@
 #include <blink/transports/cuda/calls/plan_blocks.hpp>
 #include <blink/transports/cuda/kernels/call_watch.hpp>
 #include <blink/transports/cuda/runtime/abort_flags.hpp>
+#include <blink/transports/cuda/runtime/device_allocation.hpp>
 #include <blink/transports/cuda/runtime/device_memory.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/runtime/rank_placement.hpp>
@@ -47,18 +48,16 @@ class device_launcher {
         flags_((agree(others, "construction: devices", [&] { expect_cooperation(); }), driver),
                where, budget, others),
         calls_(driver, where.devices),
-        failed_(static_cast<counter*>(driver.allocate_pinned(sizeof(counter)))) {
+        pinned_(driver, sizeof(counter)),
+        failed_(reinterpret_cast<counter*>(pinned_.get())) {
     publish(*failed_, 0);
   }
   device_launcher(device_launcher const&) = delete;
   device_launcher& operator=(device_launcher const&) = delete;
-  ~device_launcher() {
-    if (!is_kept_) driver_.release_pinned(failed_);
-  }
   /// Never releases the memory, because kernels may still use it.
   void leak_memory() {
     flags_.leak_memory();
-    is_kept_ = true;
+    pinned_.keep_for_ever();
   }
 
   // --- launches ---
@@ -165,8 +164,8 @@ class device_launcher {
   host_processes* others_;
   abort_flags<Devices> flags_;
   completion_tracker<Devices> calls_;
-  counter* failed_;
-  bool is_kept_ = false;
+  pinned_allocation<Devices> pinned_;
+  counter* failed_;  // in this memory
 };
 
 }}  // namespace blink::BLINK_ABI

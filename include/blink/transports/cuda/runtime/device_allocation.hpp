@@ -62,4 +62,26 @@ class device_allocation {
   void* memory_ = nullptr;
 };
 
+/// Pinned memory of the host, which devices reach. The destructor releases it.
+template <device_runtime Devices>
+class pinned_allocation {
+ public:
+  /// Throws: device_error.
+  pinned_allocation(Devices& driver, std::size_t bytes)
+      : driver_(&driver), memory_(driver.allocate_pinned(bytes)) {}
+  pinned_allocation(pinned_allocation&& other) noexcept
+      : driver_(other.driver_), memory_(std::exchange(other.memory_, nullptr)) {}
+  pinned_allocation& operator=(pinned_allocation&&) = delete;
+  ~pinned_allocation() {
+    if (memory_ != nullptr) driver_->release_pinned(memory_);
+  }
+  /// Never releases the memory, because kernels or streams may still use it.
+  void keep_for_ever() { memory_ = nullptr; }
+  [[nodiscard]] std::byte* get() const { return static_cast<std::byte*>(memory_); }
+
+ private:
+  Devices* driver_;
+  void* memory_;
+};
+
 }}  // namespace blink::BLINK_ABI

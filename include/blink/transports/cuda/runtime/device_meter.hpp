@@ -36,25 +36,6 @@ struct device_probe_options {
 
 namespace detail {
 
-/// Pinned memory of the host, released with this object.
-template <device_runtime Devices>
-class pinned_allocation {
- public:
-  pinned_allocation(Devices& driver, std::size_t bytes)
-      : driver_(&driver), memory_(driver.allocate_pinned(bytes)) {}
-  pinned_allocation(pinned_allocation&& other) noexcept
-      : driver_(other.driver_), memory_(std::exchange(other.memory_, nullptr)) {}
-  pinned_allocation& operator=(pinned_allocation&&) = delete;
-  ~pinned_allocation() {
-    if (memory_ != nullptr) driver_->release_pinned(memory_);
-  }
-  [[nodiscard]] std::byte* get() const { return static_cast<std::byte*>(memory_); }
-
- private:
-  Devices* driver_;
-  void* memory_;
-};
-
 /// Measures patterns of copies between devices: a `pattern_meter`. Each device is a rank.
 template <polled_runtime Devices>
 class device_meter {
