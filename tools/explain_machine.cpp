@@ -64,6 +64,8 @@ void find_shared_links(topology const& machine, machine_explanation& result) {
 }
 
 void find_rates(topology const& machine, machine_explanation& result) {
+  constexpr std::size_t most_planned = 1024, most_links = 50'000;  // more take a minute
+  if (machine.rank_positions().size() > most_planned || machine.links.size() > most_links) return;
   machine_choice choice;
   choice.machine = machine.name;
   try {

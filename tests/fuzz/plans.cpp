@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads any bytes as a plan or another file of the planning side (libFuzzer). The first byte
-// chooses: a plan, a plan of groups, hints, tuning tables, a program for MSCCL, MSCCL++, GOAL or
-// Chakra.
+// Reads any bytes as a plan or another file of the planning side (libFuzzer). The first byte, or
+// BLINK_FUZZ_ONLY=N, chooses: a plan, a plan of groups, hints, tuning tables, a program for MSCCL,
+// MSCCL++, GOAL or Chakra, graphs of NCCL.
 
 #include <blink/core/error.hpp>
 #include <blink/interop/check_message_program.hpp>
@@ -17,6 +17,7 @@
 #include <blink/planning/plan/groups_file.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/schedule/tuning_file.hpp>
+#include <blink/topology/readers/read_nccl_graph.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +28,9 @@
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   if (size == 0) return 0;
   std::string_view const text(reinterpret_cast<char const*>(data) + 1, size - 1);
+  static char const* const only = std::getenv("BLINK_FUZZ_ONLY");
   try {
-    switch (data[0] % 8) {
+    switch (only != nullptr ? std::strtol(only, nullptr, 10) : data[0] % 9) {
       case 0: {
         auto const plan = blink::read_plan(text, "input");
         auto const written = blink::write_plan(plan);
@@ -60,11 +62,14 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
         if (blink::write_goal(blink::read_goal(written, "copy")) != written) std::abort();
         break;
       }
-      default: {  // two ranks with the same file
+      case 7: {  // two ranks with the same file
         std::string const bytes(text);
         (void)blink::check_message_program(
             blink::read_chakra({{"input.0.et", bytes}, {"input.1.et", bytes}}));
+        break;
       }
+      default:
+        (void)blink::read_nccl_graphs(text, "input");
     }
   } catch (blink::error const&) {  // the right answer to most bytes
   }

@@ -4,6 +4,7 @@
 #include <blink/planning/make_plan.hpp>
 
 #include "support/brute_force.hpp"
+#include "support/expect_error.hpp"
 #include "support/random_machines.hpp"
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>
@@ -360,6 +361,20 @@ TEST(bad_input, wrong_requests_are_refused) {
       EXPECT_THROW((void)make_plan(machine, {kind, root, "exact"}), input_error);
     }
     EXPECT_THROW((void)make_plan(machine, {kind, {}, "magic"}), input_error);
+  }
+}
+
+TEST(bad_input, more_ranks_than_a_plan_may_have_are_refused) {
+  topology machine;
+  machine.nodes.push_back({0, node_kind::switch_node, "switch"});
+  for (int id = 1; id <= 16'385; ++id) {
+    machine.nodes.push_back({id, node_kind::rank, "rank"});
+    machine.links.push_back({0, id, 1});
+    machine.links.push_back({id, 0, 1});
+  }
+  for (auto const* planner : {"exact", "one_hop"}) {
+    EXPECT_ERROR((void)make_plan(machine, request_of(machine, collective::broadcast, planner)),
+                 "16385 ranks, expected at most 16384");
   }
 }
 

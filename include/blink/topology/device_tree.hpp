@@ -34,7 +34,7 @@ class device_tree {
     return {std::min(a, b), std::max(a, b), kind};
   }
 
-  /// Time: O(N + L) log N for N nodes and L links, and N^2 for servers without socket links.
+  /// Time: O((N + L) log N) for N nodes and L links.
   explicit device_tree(topology const& machine)
       : machine_(machine),
         neighbours_(machine.nodes.size()),
@@ -121,37 +121,53 @@ class device_tree {
 
   /// The processor of a part: a switch that a socket link ends at, else one that is called so, else
   /// the one whose farthest device is nearest.
+  ///
+  /// In a tree, the farthest node from any node is an end of a longest path. In a part with cycles
+  /// two ends that are far apart stand for all nodes.
   [[nodiscard]] int root_of(std::set<int> const& part) const {
-    int best = *part.begin();
-    std::pair<int, std::size_t> best_cost{3, 0};
+    int const first = *part.begin();
+    std::map<int, int> from_one_end, from_other_end;
+    int best = first;
+    std::pair<int, int> best_cost{3, 0};
     for (int const n : part) {
       if (is_rank(n)) continue;
       auto const& all = neighbours_[index(n)];
       bool const has_socket = std::any_of(
           all.begin(), all.end(), [](auto const& to) { return to.kind == link_kind::socket; });
-      int const group = has_socket                                                   ? 0
-                        : detail::is_processor_label(machine_.nodes[index(n)].label) ? 1
-                                                                                     : 2;
-      std::pair<int, std::size_t> const cost{group, group < 2 ? 0 : depth_from(n)};
+      std::pair<int, int> cost{has_socket                                                   ? 0
+                               : detail::is_processor_label(machine_.nodes[index(n)].label) ? 1
+                                                                                            : 2,
+                               0};
+      if (cost.first == 2 && cost < best_cost) {
+        if (from_one_end.empty()) {
+          from_one_end = distances_from(farthest(distances_from(first)));
+          from_other_end = distances_from(farthest(from_one_end));
+        }
+        cost.second = std::max(from_one_end.at(n), from_other_end.at(n));
+      }
       if (cost >= best_cost) continue;
       best = n;
       best_cost = cost;
     }
     return best;
   }
-  [[nodiscard]] std::size_t depth_from(int root) const {
-    std::set<int> seen{root}, level{root};
-    std::size_t depth = 0;
-    for (; !level.empty(); ++depth) {
-      std::set<int> next;
-      for (int const n : level) {
-        for (auto const& to : neighbours_[index(n)]) {
-          if (is_in_tree(n, to.node, to.kind) && seen.insert(to.node).second) next.insert(to.node);
-        }
+  /// The tree links between a node and each of its part.
+  [[nodiscard]] std::map<int, int> distances_from(int root) const {
+    std::map<int, int> result{{root, 0}};
+    std::vector<int> order{root};
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      int const n = order[k];
+      for (auto const& to : neighbours_[index(n)]) {
+        if (!is_in_tree(n, to.node, to.kind)) continue;
+        if (result.emplace(to.node, result.at(n) + 1).second) order.push_back(to.node);
       }
-      level = std::move(next);
     }
-    return depth;
+    return result;
+  }
+  [[nodiscard]] static int farthest(std::map<int, int> const& distances) {
+    return std::max_element(distances.begin(), distances.end(),
+                            [](auto const& a, auto const& b) { return a.second < b.second; })
+        ->first;
   }
 
   /// Sets the parents of all nodes below a root, level by level.

@@ -24,8 +24,9 @@ namespace blink { inline namespace BLINK_ABI {
 /// Limits of the size and nesting of a machine file, far above every machine that exists.
 struct input_limits {
   std::size_t bytes = std::size_t{64} << 20;
-  int depth = 100;         ///< levels of elements or values inside each other
-  std::size_t keys = 100;  ///< in one JSON object
+  int depth = 100;               ///< levels of elements or values inside each other
+  std::size_t keys = 100;        ///< in one JSON object
+  std::size_t processors = 256;  ///< of a host, with devices; each two have a link
 };
 
 }}  // namespace blink::BLINK_ABI

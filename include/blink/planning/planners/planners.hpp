@@ -166,9 +166,16 @@ namespace detail {
   return *std::move(best);
 }
 
+/// The most ranks of a plan. A tree for each rank then has 268 million edges.
+inline constexpr std::size_t most_planned_ranks = 16'384;
+
 /// Plans over all ranks of a machine, by the planner of the request, without its constraints.
 /// Throws: as `make_plan`.
 [[nodiscard]] inline plan plan_unrestricted(topology const& machine, plan_request const& request) {
+  if (auto const ranks = machine.rank_positions().size(); ranks > most_planned_ranks) {
+    throw planning_error(std::to_string(ranks) + " ranks, expected at most " +
+                         std::to_string(most_planned_ranks) + " in a plan");
+  }
   if (request.root) {
     int const at = machine.position_of(*request.root);
     if (at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::rank) {

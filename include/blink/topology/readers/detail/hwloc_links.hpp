@@ -121,7 +121,7 @@ class hwloc_link_builder {
   /// Processors, PCIe switches, cards of several GPUs and adapters, in the file's order.
   void add_switches() {
     std::set<int> const adapters(devices_.adapters().begin(), devices_.adapters().end());
-    int processor_count = 0;
+    std::size_t processor_count = 0;
     for (int at = 0; at < objects_.count(); ++at) {
       auto const& here = object(at);
       if (processors_.is_used(at)) {
@@ -134,9 +134,10 @@ class hwloc_link_builder {
         node(at) = add_switch("card " + std::string(here.element.text("pci_busid")));
       }
     }
-    if (processor_count > most_processors) {
+    auto const most = input_limits{}.processors;
+    if (processor_count > most) {
       root_.fail(std::to_string(processor_count) + " processors with devices, expected at most " +
-                 std::to_string(most_processors));
+                 std::to_string(most));
     }
   }
   int add_switch(std::string label) {
@@ -236,7 +237,6 @@ class hwloc_link_builder {
   }
 
   static std::size_t index(int at) { return static_cast<std::size_t>(at); }
-  static constexpr int most_processors = 256;
   inline static rational const gen4_x16{63, 2};
 
   hwloc_objects& objects_;

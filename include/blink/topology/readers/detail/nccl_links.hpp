@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/topology/detail/machine_builder.hpp>
 #include <blink/topology/detail/nccl_rates.hpp>
@@ -350,16 +351,24 @@ class nccl_link_builder {
 
   /// Links each two processors of one host.
   void link_processors() {
+    std::map<int, std::vector<std::size_t>> processors;  // by host
     for (std::size_t i = 0; i < devices_.all.size(); ++i) {
-      for (std::size_t j = 0; j < devices_.all.size(); ++j) {
-        auto const& from = devices_.all[i];
-        auto const& to = devices_.all[j];
-        if (i == j || from.host != to.host || from.is != type::processor ||
-            to.is != type::processor || !from.is_used || !to.is_used) {
-          continue;
+      auto const& each = devices_.all[i];
+      if (each.is == type::processor && each.is_used) processors[each.host].push_back(i);
+    }
+    for (auto const& [host, all] : processors) {
+      auto const most = input_limits{}.processors;
+      if (all.size() > most) {
+        devices_.all[all[most]].element.fail(std::to_string(all.size()) +
+                                             " processors with devices, expected at most " +
+                                             std::to_string(most));
+      }
+      for (std::size_t const from : all) {
+        for (std::size_t const to : all) {
+          if (from == to) continue;
+          machine_.add_link(position_[from], position_[to],
+                            between_processors(devices_.all[from].element), link_kind::socket);
         }
-        machine_.add_link(position_[i], position_[j], between_processors(from.element),
-                          link_kind::socket);
       }
     }
   }
