@@ -171,12 +171,16 @@ CLI::Option* add_output_option(CLI::App& command, std::string const& names, std:
     command.add_flag_callback("--force", [] {}, "replace files that exist");
   }
   return command.add_option(names, file, about)->check([&command](std::string const& path) {
-    std::error_code fault;
-    bool const exists = !path.starts_with("/dev/") && std::filesystem::is_regular_file(path, fault);
-    return exists && command.count("--force") == 0
-               ? path + " exists, expected a new file, or --force to replace it"
-               : std::string();
+    return kept_file(command, path);
   });
+}
+
+std::string kept_file(CLI::App const& command, std::string const& path) {
+  std::error_code fault;
+  bool const exists = !path.starts_with("/dev/") && std::filesystem::is_regular_file(path, fault);
+  return exists && command.count("--force") == 0
+             ? path + " exists, expected a new file, or --force to replace it"
+             : std::string();
 }
 
 namespace {

@@ -102,6 +102,9 @@ void add_plan_options(CLI::App& command, plan_choice& choice);
 CLI::Option* add_output_option(CLI::App& command, std::string const& names, std::string& file,
                                std::string const& about);
 
+/// Returns why a command may not write a file; empty if the file is new, or --force was given.
+[[nodiscard]] std::string kept_file(CLI::App const& command, std::string const& path);
+
 /// The machine that a command works on: MACHINE reduced to --ranks and --links.
 struct allocation {
   topology machine;   ///< the requested ranks, and the links that may be used

@@ -11,14 +11,32 @@
 
 namespace blink::tools {
 
-/// A cell of CSV: nothing for null, texts in quotes where they need them.
+/// JSON text, with U+FFFD for bytes that are no UTF-8: texts of machines and programs are foreign.
+template <class Json>
+[[nodiscard]] std::string json_text(Json const& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+/// The text of a value that is no array: nothing for null and for numbers that are not finite.
+template <class Json>
+[[nodiscard]] std::string plain_text(Json const& value) {
+  if (value.is_string()) return detail::printable(value.template get<std::string>());
+  auto const text = json_text(value, -1);
+  return text == "null" ? "" : text;
+}
+
+/// A cell of CSV: nothing for null, texts in quotes where they need them, and the elements of an
+/// array with spaces between them.
 ///
 /// Json: nlohmann::json or nlohmann::ordered_json
 template <class Json>
 [[nodiscard]] std::string csv_cell(Json const& cell) {
-  if (cell.is_null()) return "";
-  if (!cell.is_string()) return cell.dump();
-  auto const text = detail::printable(cell.template get<std::string>());
+  std::string text;
+  if (cell.is_array()) {
+    for (auto const& element : cell) text += (text.empty() ? "" : " ") + plain_text(element);
+  } else {
+    text = plain_text(cell);
+  }
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string result = "\"";
   for (char const c : text) result += c == '"' ? "\"\"" : std::string(1, c);

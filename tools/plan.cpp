@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "export_plan.hpp"
 #include "number_checks.hpp"
+#include "plan_comparison.hpp"
 #include "plan_groups.hpp"
 #include "plan_hints.hpp"
 #include "plan_repair.hpp"
@@ -73,12 +74,6 @@ std::string edges_text(std::vector<tree_edge> const& edges) {
   std::string text;
   for (auto const& edge : edges) text += (text.empty() ? "" : " ") + edge_text(edge);
   return text;
-}
-
-int max_height(plan const& p) {
-  int result = 0;
-  for (auto const& t : p.trees) result = std::max(result, height(t));
-  return result;
 }
 
 // Of more than this many, there is a summary.
@@ -247,39 +242,6 @@ void print_plan(topology const& machine, plan_and_report const& planned, bool al
   print_loads(detail::member_view(machine, p).capacity, planned.report.load, all);
 }
 
-/// Prints what the planner `ring` gets, if it is cheap, or with `all` what every planner gets.
-void print_comparison(allocation const& place, plan const& chosen, work_budget const& budget,
-                      bool all) {
-  constexpr std::size_t most_ranks = 64;  // more take the ring longer than the plan
-  if (!all && chosen.ranks.size() > most_ranks) {
-    std::printf("\n  (--compare shows other planners)\n");
-    return;
-  }
-  progress bar("planning");
-  std::printf("\n  %-26s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
-              "height", "");
-  for (auto const& [name, about] : all_planners()) {
-    if (!all && name != planned_by::ring && name != chosen.planner) continue;
-    bar.name("planning by " + name);
-    plan_request request{chosen.collective, chosen.trees.front().root, name};
-    request.budget = budget;
-    try {
-      auto const p = name == chosen.planner ? chosen : checked_plan(place, request).plan;
-      if (is_substitute(p, name)) throw planning_error("spent the budget (--time, --memory)");
-      auto const gain = ratio(chosen.rate, p.rate);
-      bar.clear();
-      std::printf("  %-26s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
-                  p.bound > rational(0) ? 100 * ratio(p.rate, p.bound) : 0, p.trees.size(),
-                  max_height(p));
-      std::printf(name == chosen.planner ? "\n" : "(%s is %.2f times as fast)\n",
-                  chosen.planner.c_str(), gain);
-    } catch (error const& reason) {
-      bar.clear();
-      std::printf("  %-26s %12s  %s\n", name.c_str(), "-", reason.what());
-    }
-  }
-}
-
 /// Returns the planners, one on each line.
 std::string planner_list() {
   std::string text = "one of";
@@ -331,6 +293,22 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
   }
 }
 
+/// Throws: input_error if --json or --csv is given for a plan without hints that prints no table.
+void expect_table(plan_arguments const& options, collective kind) {
+  auto const& files = options.sizes.files;
+  if (!files.are_requested() || !options.sizes.sizes.empty() || options.hints.frontier > 0) return;
+  std::string const option = files.json.empty() ? "--csv" : "--json";
+  if (!options.compare) {
+    throw input_error(option +
+                      ": found without a table, expected --sizes, --compare, --frontier, --groups "
+                      "or hints beside it");
+  }
+  if (!has_spanning_trees(kind)) {
+    throw input_error(option + ": no other planner plans " + std::string(to_text(kind)) +
+                      ", expected a collective along spanning trees beside --compare");
+  }
+}
+
 void run_plan(plan_arguments const& options) {
   if (options.blocks > 0 && read_collective(options.collective) != collective::all_reduce) {
     throw input_error("--blocks: expected an all_reduce, found " + options.collective);
@@ -355,13 +333,16 @@ void run_plan(plan_arguments const& options) {
     // ways are checked for each group
     auto const place = read_allocation(options, collective::broadcast);
     auto const groups = read_groups_option(options.groups, place.machine, request.collective);
-    auto const planned = show_groups(place, groups, options.budget(), options.compare, options.all);
+    auto const planned = show_groups(place, groups, options.budget(), options.compare, options.all,
+                                     options.sizes.files);
     if (options.out.empty()) return;
     write_groups_file(planned, options.out);
     std::printf("\nplans written to %s\n", options.out.c_str());
     return;
   }
   request.constraints = options.hints.options();
+  bool const hinted = !request.constraints.empty();
+  if (!hinted) expect_table(options, request.collective);
   auto place = read_allocation(options, request.collective);
   if (options.links == "auto" && !joins_without(place.machine, request.constraints)) {
     place = part_of(place.whole, options.on_all_links());
@@ -371,11 +352,11 @@ void run_plan(plan_arguments const& options) {
   }
   if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
   if (options.hints.frontier > 0)
-    return show_frontier(place.machine, request, options.hints.frontier);
-  bool const hinted = !request.constraints.empty();
+    return show_frontier(place.machine, request, options.hints.frontier, options.sizes.files);
   progress bar("planning", 0, options.seconds);
-  auto const made = hinted ? kinds_of_links{place, plan_with_hints(place, request), {}, {}}
-                           : plan_on_kinds(std::move(place), request, options);
+  auto const made =
+      hinted ? kinds_of_links{place, plan_with_hints(place, request, options.sizes.files), {}, {}}
+             : plan_on_kinds(std::move(place), request, options);
   bar.clear();
   auto const& p = made.planned.plan;
   print_plan(made.place.machine, made.planned, options.all, request.planner, made.other,
@@ -383,9 +364,8 @@ void run_plan(plan_arguments const& options) {
   if (options.blocks > 0 && !p.trees.empty()) {
     print_block_order(made.place, p, options.blocks, request.budget);
   }
-  bool const has_baselines = has_spanning_trees(p.collective);
-  if (!p.trees.empty() && has_baselines && !hinted) {
-    print_comparison(made.place, p, request.budget, options.compare);
+  if (has_spanning_trees(p.collective) && !hinted) {
+    show_comparison(made.place, p, request.budget, options.compare, options.sizes.files);
   }
   write_outputs(made.place.machine, p, options);
 }
@@ -413,9 +393,8 @@ void refuse_ignored_options(CLI::App& command) {
   // The old plan fixes them.
   refuse("--repair", {"--collective", "--root", "--to", "--planner", "--blocks", "--compare"});
   refuse("--repair", hints);
-  for (auto const* const file : {"--json", "--csv"}) {
-    command.get_option(file)->needs(command.get_option("--sizes"));
-  }
+  refuse("--repair", {"--json", "--csv"});
+  refuse("--compare", hints);
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include <blink/planning/plan/groups_file.hpp>
 #include <blink/planning/plan_groups.hpp>
 
+#include "plan_comparison.hpp"
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -33,6 +36,29 @@ void print_levels(groups_plan const& groups) {
                        : ": none gives each of these and of later groups more");
     std::printf("certificate  %s\n", in_words(level.proof).c_str());
   }
+}
+
+/// Prints the row of a group, as --json has it.
+void print_group(nlohmann::ordered_json const& row) {
+  auto const text = [&](char const* key) { return row.at(key).get<std::string>(); };
+  std::printf("  %5zu  %-14s %12s %7zu %7d", row.at("group").get<std::size_t>(),
+              text("collective").c_str(), text("exact_rate").c_str(),
+              row.at("trees").get<std::size_t>(), row.at("height").get<int>());
+  if (row.contains("rate_alone")) std::printf(" %12s", text("exact_rate_alone").c_str());
+  std::printf("  %s\n", in_words(row.at("ranks").get<std::vector<int>>()).c_str());
+}
+
+/// The rate and the bound of each level of groups, for --json.
+nlohmann::ordered_json levels_of(groups_plan const& groups) {
+  auto result = nlohmann::ordered_json::array();
+  for (auto const& level : groups.levels) {
+    nlohmann::ordered_json one{{"groups", level.groups}};
+    add_exact(one, "rate", level.rate);
+    add_exact(one, "bound", level.bound);
+    one["unit"] = groups.plans[level.groups.front()].unit;
+    result.push_back(std::move(one));
+  }
+  return result;
 }
 
 }  // namespace
@@ -78,7 +104,8 @@ std::vector<group_request> read_groups_option(std::string const& text, topology 
 }
 
 groups_plan show_groups(allocation const& place, std::vector<group_request> const& groups,
-                        work_budget const& budget, bool compare, bool all) {
+                        work_budget const& budget, bool compare, bool all,
+                        table_files const& files) {
   auto found = plan_groups(place.machine, groups, budget);
   for (auto& p : found.plans) p.links = place.links;
   auto const report = check_groups(place.whole, found);
@@ -95,27 +122,35 @@ groups_plan show_groups(allocation const& place, std::vector<group_request> cons
   std::printf("\n  %5s  %-14s %12s %7s %7s", "group", "collective", "rate", "trees", "height");
   if (compare) std::printf(" %12s", "alone");
   std::printf("  %s\n", "ranks");
+  auto rows = nlohmann::ordered_json::array();
   for (std::size_t g = 0; g < groups.size(); ++g) {
+    bool const is_shown = g < most_groups || all;
+    if (!is_shown && !files.are_requested()) break;
     auto const& p = found.plans[g];
-    if (g == most_groups && !all) {
-      std::printf("  and %zu more (--all shows each)\n", groups.size() - g);
-      break;
-    }
-    int highest = 0;
-    for (auto const& t : p.trees) highest = std::max(highest, height(t));
-    std::printf("  %5zu  %-14s %12s %7zu %7d", g, std::string(to_text(p.collective)).c_str(),
-                p.rate.to_text().c_str(), p.trees.size(), highest);
+    nlohmann::ordered_json row{{"group", g}, {"collective", to_text(p.collective)}};
+    add_exact(row, "rate", p.rate);
+    row["unit"] = p.unit;
+    row["trees"] = p.trees.size();
+    row["height"] = max_height(p);
     if (compare) {
-      auto const alone = plan_groups(place.machine, {groups[g]}, budget);
-      std::printf(" %12s", alone.plans[0].rate.to_text().c_str());
+      add_exact(row, "rate_alone", plan_groups(place.machine, {groups[g]}, budget).plans[0].rate);
     }
-    std::printf("  %s\n", in_words(p.ranks).c_str());
+    row["ranks"] = p.ranks;
+    if (is_shown) print_group(row);
+    rows.push_back(std::move(row));
+  }
+  if (groups.size() > most_groups && !all) {
+    std::printf("  and %zu more (--all shows each)\n", groups.size() - most_groups);
   }
   link_amounts capacity;
   for (auto const& [ends, steps] : detail::capacities_by_ids(place.machine)) {
     capacity.emplace(ends, place.machine.in_units(steps));
   }
   print_loads(capacity, report.load, all);
+  write_table_files(files, nlohmann::ordered_json{{"blink_group_rates", 1},
+                                                  {"machine", place.machine.name},
+                                                  {"levels", levels_of(found)},
+                                                  {"rows", std::move(rows)}});
   return found;
 }
 

@@ -5,6 +5,7 @@
 #include <blink/planning/plan/groups_plan.hpp>
 
 #include "arguments.hpp"
+#include "table_files.hpp"
 
 #include <string>
 #include <string_view>
@@ -23,10 +24,12 @@ namespace blink::tools {
 ///
 /// compare: true: also what each group gets alone
 /// all:     each link, not a summary
+/// files:   of the table of groups; they have each group
 /// Throws:  as `plan_groups`.
 [[nodiscard]] groups_plan show_groups(allocation const& place,
                                       std::vector<group_request> const& groups,
-                                      work_budget const& budget, bool compare, bool all);
+                                      work_budget const& budget, bool compare, bool all,
+                                      table_files const& files);
 
 /// True if the text is a file of plans of groups.
 [[nodiscard]] bool is_groups_text(std::string_view text);

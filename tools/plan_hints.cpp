@@ -8,8 +8,10 @@
 #include "arguments.hpp"
 #include "number_checks.hpp"
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <utility>
 
 namespace blink::tools {
 
@@ -48,22 +50,36 @@ void add_hint_options(CLI::App& command, hint_options& options) {
       ->check(positive_number());
 }
 
-plan_and_report plan_with_hints(allocation const& place, plan_request const& request) {
+plan_and_report plan_with_hints(allocation const& place, plan_request const& request,
+                                table_files const& files) {
   auto const result = make_restricted_plan(place.machine, request);
   auto planned = checked(place, result.plan);
+  auto rows = nlohmann::ordered_json::array();
   std::printf("  %-40s %16s %9s %20s\n", "restriction", "rate", "cost", "at most");
   for (std::size_t i = 0; i < result.steps.size(); ++i) {
     auto const& step = result.steps[i];
     auto const before = result.steps[i == 0 ? 0 : i - 1].rate;
-    double const cost = before > rational(0) ? 100 * (1 - ratio(step.rate, before)) : 0;
+    double const cost = before > rational(0) ? 1 - ratio(step.rate, before) : 0;
     std::printf("  %-40s %16s %8.1f%% %20s\n", step.restriction.c_str(),
-                step.rate.to_text().c_str(), cost, step.bound.to_text().c_str());
+                step.rate.to_text().c_str(), 100 * cost, step.bound.to_text().c_str());
+    nlohmann::ordered_json row{{"restriction", step.restriction}};
+    add_exact(row, "rate", step.rate);
+    row["unit"] = place.machine.unit;
+    row["share_lost"] = cost;
+    add_exact(row, "bound", step.bound);
+    rows.push_back(std::move(row));
   }
   std::printf("\n");
+  write_table_files(files, nlohmann::ordered_json{{"blink_restrictions", 1},
+                                                  {"collective", to_text(request.collective)},
+                                                  {"machine", place.machine.name},
+                                                  {"ranks", planned.plan.ranks},
+                                                  {"rows", std::move(rows)}});
   return planned;
 }
 
-void show_frontier(topology const& machine, plan_request const& request, int most) {
+void show_frontier(topology const& machine, plan_request const& request, int most,
+                   table_files const& files) {
   if (!has_equal_roots(request.collective)) {
     throw input_error("--frontier: is for all_gather and reduce_scatter, not for " +
                       std::string(to_text(request.collective)));
@@ -77,10 +93,24 @@ void show_frontier(topology const& machine, plan_request const& request, int mos
               "trees per root", "rate", "rate/bound");
   auto const points = within_budget(request.budget, "the frontier",
                                     [&] { return tree_count_frontier(machine, request, most); });
+  auto rows = nlohmann::ordered_json::array();
   for (auto const& point : points) {
+    double const share = ratio(point.rate, bound);
     std::printf("  %14lld %20s %10.1f%%\n", static_cast<long long>(point.trees_per_root),
-                point.rate.to_text().c_str(), 100 * ratio(point.rate, bound));
+                point.rate.to_text().c_str(), 100 * share);
+    nlohmann::ordered_json row{{"trees_per_root", point.trees_per_root}};
+    add_exact(row, "rate", point.rate);
+    row["unit"] = machine.unit;
+    row["share_of_bound"] = share;
+    rows.push_back(std::move(row));
   }
+  nlohmann::ordered_json document{{"blink_frontier", 1},
+                                  {"collective", to_text(request.collective)},
+                                  {"machine", machine.name},
+                                  {"unit", machine.unit}};
+  add_exact(document, "bound", bound);
+  document["rows"] = std::move(rows);
+  write_table_files(files, document);
 }
 
 }  // namespace blink::tools

@@ -7,6 +7,7 @@
 
 #include "arguments.hpp"
 #include "checked_plan.hpp"
+#include "table_files.hpp"
 
 #include <string>
 
@@ -32,9 +33,15 @@ struct hint_options {
 void add_hint_options(CLI::App& command, hint_options& options);
 
 /// Returns a restricted plan that the checker accepts. Prints the cost of each restriction.
-[[nodiscard]] plan_and_report plan_with_hints(allocation const& place, plan_request const& request);
+///
+/// files: of the table of restrictions
+[[nodiscard]] plan_and_report plan_with_hints(allocation const& place, plan_request const& request,
+                                              table_files const& files);
 
 /// Prints the rate for each number of trees per root at which it grows, up to `most`.
-void show_frontier(topology const& machine, plan_request const& request, int most);
+///
+/// files: of the table
+void show_frontier(topology const& machine, plan_request const& request, int most,
+                   table_files const& files);
 
 }  // namespace blink::tools

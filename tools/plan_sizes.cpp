@@ -59,7 +59,7 @@ void add_size_options(CLI::App& command, size_options& options) {
   command.add_option("--sizes", options.sizes,
                      "instead: the planner that is fastest by the cost model for each size of\n"
                      "the buffer, such as 8:1G, and where it changes");
-  add_table_files(command, options.files, "with --sizes: ");
+  add_table_files(command, options.files, "of --sizes, --frontier, --compare, --groups or hints: ");
   add_output_option(command, "--tuning", options.algorithms,
                     "write what runs here, for `read_tuning_file` and `blink perf --tuning`: the\n"
                     "plan, or with --sizes the fastest for each size");

@@ -7,7 +7,10 @@
 #include "commands.hpp"
 #include "gpu_probe.hpp"
 #include "probe_report.hpp"
+#include "probe_tables.hpp"
+#include "table_folder.hpp"
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace blink::tools {
 namespace {
@@ -29,7 +33,22 @@ struct probe_arguments : machine_choice {
   std::string out;
   bool has_gpus = false;
   bool is_through_host = false;
+  table_files files;
+  bool may_replace = false;
 };
+
+/// Writes the machine, and the tables that are requested.
+void write_outputs_of_probe(probe_arguments const& options, topology const& machine,
+                            std::size_t bytes, nlohmann::ordered_json const& tables) {
+  if (options.files.are_requested()) {
+    nlohmann::ordered_json document{{"blink_probe", 1}, {"bytes", bytes}};
+    document.update(tables);
+    write_table_folder(options.files, document, tables, options.may_replace);
+  }
+  if (options.out.empty()) return;
+  detail::write_text(options.out, write_json(machine));
+  std::printf("\nmachine written to %s\n", options.out.c_str());
+}
 
 void run_on_gpus(probe_arguments const& options) {
   if (options.rank_count > 0) throw input_error("-g: found with --gpus, expected one of them");
@@ -48,14 +67,15 @@ void run_on_gpus(probe_arguments const& options) {
   print_gpu_rates(rates, machine,
                   options.is_through_host ? "through the host" : "by copies between them",
                   probe.bytes);
+  std::vector<link_difference> slow, fast;
   if (described) {
     auto const unit = bytes_per_second(described->unit);
-    probe_text::print_links("slower", slow_links(*described, *ordered, unit));
-    probe_text::print_links("faster", fast_links(*described, *ordered, unit));
+    slow = slow_links(*described, *ordered, unit);
+    fast = fast_links(*described, *ordered, unit);
+    probe_text::print_links("slower", slow);
+    probe_text::print_links("faster", fast);
   }
-  if (options.out.empty()) return;
-  detail::write_text(options.out, write_json(machine));
-  std::printf("\nmachine written to %s\n", options.out.c_str());
+  write_outputs_of_probe(options, machine, probe.bytes, probe_tables(rates, {}, slow, fast));
 }
 
 void run(probe_arguments const& options) {
@@ -81,9 +101,8 @@ void run(probe_arguments const& options) {
   }
   if (ranks == 0) ranks = static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
   auto const end = [&](probe_result const& result) {
-    if (options.out.empty()) return;
-    detail::write_text(options.out, write_json(result.machine));
-    std::printf("\nmachine written to %s\n", options.out.c_str());
+    write_outputs_of_probe(options, result.machine, request.options.bytes,
+                           probe_tables(result.rates, result.checks, result.slow, {}));
   };
   if (is_launched) {
     direct_process_communicator comm;
@@ -127,7 +146,11 @@ void add_probe_command(CLI::App& app) {
                  "routes through memory of the host, not those between GPUs")
       ->needs(gpus);
   add_output_option(*command, "--out,-o", options->out, "write the machine (JSON) here");
-  command->callback([options] { run(*options); });
+  add_table_folder(*command, options->files, {probe_table_names.begin(), probe_table_names.end()});
+  command->callback([options, command] {
+    options->may_replace = command->count("--force") > 0;
+    run(*options);
+  });
 }
 
 }  // namespace blink::tools

@@ -40,9 +40,12 @@ struct probe_check {
   char const* planner;
   double predicted;  ///< seconds
   double measured;
+  double rate = 0;  ///< of the plan, in GB/s
+  std::size_t bytes = 0;
 };
 
 struct probe_result {
+  measured_rates rates;
   topology machine;
   ring_order ring;  ///< for a library of one ring; rank 0 only
   std::vector<link_difference> slow;
@@ -217,6 +220,7 @@ template <communicator Comm>
   auto const rates = probe(comm, request.options);
   bar.reset();
   probe_result result;
+  result.rates = rates;
   result.machine = fit_machine(rates);
   result.machine.name = "probe";
   if (prints) show::print(rates, joined, request.options);
@@ -240,7 +244,7 @@ template <communicator Comm>
       plan_request wanted{collective::all_reduce};
       wanted.planner = planner;
       auto const plan = make_plan(result.machine, wanted);
-      probe_check check{planner, 0, 0};
+      probe_check check{planner, 0, 0, plan.rate.to_double(), checked_bytes};
       check.predicted =
           predict(cost_of(result.machine, plan, parameters), static_cast<double>(checked_bytes))
               .seconds;

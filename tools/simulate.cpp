@@ -279,7 +279,7 @@ void run_simulate(simulate_options const& options) {
                                                   {"sharing", options.trouble.sharing},
                                                   {"trouble", options.trouble.in_words()},
                                                   {"rows", std::move(rows)}});
-  if (!options.events.empty()) detail::write_text(options.events, events.dump() + "\n");
+  if (!options.events.empty()) detail::write_text(options.events, json_text(events, -1) + "\n");
 }
 
 }  // namespace

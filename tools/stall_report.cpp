@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 namespace blink::tools {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 used_links links_of(loop_times const& loop) {
   auto result = links_of(loop.calls, loop.counted_calls());
@@ -32,6 +33,11 @@ std::vector<std::string> verdict_of(loop_times const& loop) {
 
 double share_of(double part, double whole) {
   return whole > 0 ? part / whole : 0;
+}
+
+/// The part of a bucket's time in which a rank could do nothing.
+double waiting_time(call_bucket const& bucket) {
+  return bucket.time * share_of(bucket.waiting(), bucket.mean);
 }
 
 std::string time_or_dash(double seconds) {
@@ -75,7 +81,7 @@ void print_buckets(stall_run const& run) {
   double time = 0, waiting = 0;
   for (std::size_t k = 0; k < loop.buckets.size(); ++k) {
     auto const& bucket = loop.buckets[k];
-    double const waits = bucket.time * share_of(bucket.waiting(), bucket.mean);
+    double const waits = waiting_time(bucket);
     time += bucket.time;
     waiting += waits;
     std::printf("  %4zu %-14s %8s %11s %5.1f%% %11s %6.1f%% %6.1f%% %6.1f%%  %s\n", k + 1,
@@ -99,15 +105,25 @@ double with_best(loop_times const& loop, stall_advice const& advice) {
                              [](advised_bucket const& each) { return each.ratio_of_best(); });
 }
 
-double with_faster(loop_times const& loop, stall_advice const& advice, std::string const& kind) {
-  return predicted_iteration(loop, advice,
-                             [&](advised_bucket const& each) { return each.ratio_with(kind); });
-}
+/// The predicted time of an iteration after a change.
+struct iteration_gain {
+  std::string with;  ///< the change
+  double microseconds = 0;
+  double share = 0;  ///< of the iteration, that is saved
+};
 
-void print_gain(loop_times const& loop, std::string const& what, double microseconds) {
-  std::printf("  %-36s %11s an iteration, %.1f%% less\n", what.c_str(),
-              duration_in_words(microseconds).c_str(),
-              100 * share_of(loop.iteration - microseconds, loop.iteration));
+std::vector<iteration_gain> gains_of(loop_times const& loop, stall_advice const& advice) {
+  std::vector<iteration_gain> result;
+  auto const add = [&](std::string with, double microseconds) {
+    result.push_back(
+        {std::move(with), microseconds, share_of(loop.iteration - microseconds, loop.iteration)});
+  };
+  add("the best plans", with_best(loop, advice));
+  for (auto const& kind : advice.link_kinds) {
+    add(kind + " links twice as fast",
+        predicted_iteration(loop, advice, [&](auto const& each) { return each.ratio_with(kind); }));
+  }
+  return result;
 }
 
 void print_advice(stall_findings const& found) {
@@ -138,58 +154,86 @@ void print_advice(stall_findings const& found) {
     std::printf("\n");
   }
   std::printf("\nat best, if calls overlap with no computation\n");
-  print_gain(run.loop, "with the best plans", with_best(run.loop, advice));
-  for (auto const& kind : advice.link_kinds) {
-    print_gain(run.loop, "with " + kind + " links twice as fast",
-               with_faster(run.loop, advice, kind));
+  for (auto const& gain : gains_of(run.loop, advice)) {
+    std::printf("  %-36s %11s an iteration, %.1f%% less\n", ("with " + gain.with).c_str(),
+                duration_in_words(gain.microseconds).c_str(), 100 * gain.share);
   }
+}
+
+/// The rows of the table that --try shows; the last one is of the iteration.
+json tried_rows(stall_findings const& found) {
+  auto rows = json::array();
+  if (!found.tried) return rows;
+  auto const& before = found.runs[found.advised].loop;
+  auto const& after = found.tried->loop;
+  for (std::size_t k = 0; k < after.buckets.size(); ++k) {
+    auto const& bucket = before.buckets[k];
+    rows.push_back(
+        {{"call", k + 1},
+         {"collective", bucket.collective},
+         {"bytes", bucket.bytes},
+         {"before_microseconds", bucket.time},
+         {"predicted_microseconds", scaled_time(bucket, found.advice->buckets[k].ratio_of_best())},
+         {"measured_microseconds", after.buckets[k].time}});
+  }
+  rows.push_back({{"call", nullptr},
+                  {"collective", "iteration"},
+                  {"bytes", nullptr},
+                  {"before_microseconds", before.iteration},
+                  {"predicted_microseconds", with_best(before, *found.advice)},
+                  {"measured_microseconds", after.iteration}});
+  return rows;
 }
 
 void print_tried(stall_findings const& found) {
   if (!found.about_try.empty())
     std::printf("\n--try: %s\n", detail::printable(found.about_try).c_str());
   if (!found.tried) return;
-  auto const& before = found.runs[found.advised].loop;
-  auto const& after = found.tried->loop;
   std::printf("\ntried with the best plans\n\n  %4s %-14s %8s %11s %11s %11s\n", "", "", "bytes",
               "before", "predicted", "measured");
-  for (std::size_t k = 0; k < after.buckets.size(); ++k) {
-    auto const& bucket = before.buckets[k];
-    auto const predicted = scaled_time(bucket, found.advice->buckets[k].ratio_of_best());
-    std::printf("  %4zu %-14s %8s %11s %11s %11s\n", k + 1,
-                detail::printable(bucket.collective).c_str(), size_of(bucket).c_str(),
-                duration_in_words(bucket.time).c_str(), duration_in_words(predicted).c_str(),
-                duration_in_words(after.buckets[k].time).c_str());
+  for (auto const& row : tried_rows(found)) {
+    auto const number = [&](char const* key) {
+      return row.at(key).is_null() ? std::string() : row.at(key).dump();
+    };
+    auto const time = [&](char const* key) { return duration_in_words(row.at(key).get<double>()); };
+    auto const& bytes = row.at("bytes");
+    std::printf("  %4s %-14s %8s %11s %11s %11s\n", number("call").c_str(),
+                detail::printable(row.at("collective").get<std::string>()).c_str(),
+                bytes.is_null() ? "" : bytes_in_words(bytes.get<std::size_t>()).c_str(),
+                time("before_microseconds").c_str(), time("predicted_microseconds").c_str(),
+                time("measured_microseconds").c_str());
   }
-  std::printf("  %4s %-14s %8s %11s %11s %11s\n", "", "iteration", "",
-              duration_in_words(before.iteration).c_str(),
-              duration_in_words(with_best(before, *found.advice)).c_str(),
-              duration_in_words(after.iteration).c_str());
+}
+
+json to_json(call_bucket const& bucket, std::size_t call, double iteration) {
+  return {{"call", call},
+          {"collective", bucket.collective},
+          {"bytes", bucket.bytes},
+          {"way", bucket.is_eager ? "eager" : "trees"},
+          {"microseconds", bucket.time},
+          {"share_of_iteration", share_of(bucket.time, iteration)},
+          {"waiting_microseconds", waiting_time(bucket)},
+          {"share_for_peers", share_of(bucket.for_peers, bucket.mean)},
+          {"share_to_receive", share_of(bucket.to_receive, bucket.mean)},
+          {"share_to_send", share_of(bucket.to_send, bucket.mean)},
+          {"mean_microseconds", bucket.mean},
+          {"busiest_link", bucket.busiest}};
 }
 
 json to_json(stall_run const& run) {
   auto const& loop = run.loop;
-  json buckets = json::array(), links = json::array();
-  for (auto const& bucket : loop.buckets) {
-    buckets.push_back({{"collective", bucket.collective},
-                       {"bytes", bucket.bytes},
-                       {"way", bucket.is_eager ? "eager" : "trees"},
-                       {"us", bucket.time},
-                       {"share", share_of(bucket.time, loop.iteration)},
-                       {"mean_us", bucket.mean},
-                       {"waited_for_peers_us", bucket.for_peers},
-                       {"waited_to_receive_us", bucket.to_receive},
-                       {"waited_to_send_us", bucket.to_send},
-                       {"busiest_link", bucket.busiest}});
+  auto buckets = json::array(), links = json::array();
+  for (std::size_t k = 0; k < loop.buckets.size(); ++k) {
+    buckets.push_back(to_json(loop.buckets[k], k + 1, loop.iteration));
   }
   auto const used = links_of(loop);
   for (auto const& [name, use] : used.links) {
-    json link{
-        {"link", name},
-        {"bytes", use.bytes},
-        {"gigabytes_per_second", share_of(static_cast<double>(use.bytes), used.seconds) * 1e-9}};
-    if (use.bytes_per_second > 0) link["rate"] = use.bytes_per_second * 1e-9;
-    links.push_back(std::move(link));
+    double const rate = share_of(static_cast<double>(use.bytes), used.seconds);
+    bool const is_known = use.bytes_per_second > 0;
+    links.push_back({{"link", name},
+                     {"bytes", use.bytes},
+                     {"gigabytes_per_second", rate * 1e-9},
+                     {"share_of_rate", is_known ? json(rate / use.bytes_per_second) : json()}});
   }
   return {{"run", run.name},
           {"ranks", run.ranks},
@@ -199,39 +243,59 @@ json to_json(stall_run const& run) {
           {"calls_per_iteration", loop.found.period},
           {"iterations", loop.found.iterations()},
           {"counted_iterations", loop.counted},
-          {"iteration_us", loop.iteration},
+          {"iteration_microseconds", loop.iteration},
           {"buckets", std::move(buckets)},
           {"links", std::move(links)},
           {"verdict", verdict_of(loop)}};
 }
 
 json to_json(stall_time const& stall) {
-  return {{"us", stall.microseconds}, {"share", stall.share}};
+  return {{"microseconds", stall.microseconds}, {"share", stall.share}};
 }
 
 json to_json(predicted_plan const& plan) {
-  json result{{"plan", plan.name.empty() ? json() : json(plan.name)}};
-  result["us"] = plan.seconds > 0 ? json(plan.seconds * 1e6) : json();
-  return result;
+  return {{"plan", plan.name.empty() ? json() : json(plan.name)},
+          {"microseconds", plan.seconds > 0 ? json(plan.seconds * 1e6) : json()}};
 }
 
 json advice_to_json(stall_findings const& found) {
   auto const& advice = *found.advice;
   auto const& loop = found.runs[found.advised].loop;
-  json buckets = json::array(), faster = json::object();
-  for (auto const& each : advice.buckets) {
-    json with = json::object();
-    for (auto const& [kind, seconds] : each.with_faster) with[kind] = seconds * 1e6;
-    buckets.push_back({{"in_use", to_json(each.in_use)},
+  auto buckets = json::array(), gains = json::array();
+  for (std::size_t k = 0; k < advice.buckets.size(); ++k) {
+    auto const& bucket = loop.buckets[k];
+    auto const& each = advice.buckets[k];
+    auto with = json::object();
+    for (auto const& kind : advice.link_kinds) {
+      auto const seconds = each.with_faster.find(kind);
+      with[kind] = seconds == each.with_faster.end() ? json() : json(seconds->second * 1e6);
+    }
+    buckets.push_back({{"call", k + 1},
+                       {"collective", bucket.collective},
+                       {"bytes", bucket.bytes},
+                       {"microseconds", bucket.time},
+                       {"in_use", to_json(each.in_use)},
                        {"best", to_json(each.best)},
-                       {"us_with_links_twice_as_fast", std::move(with)}});
+                       {"microseconds_with_links_twice_as_fast", std::move(with)}});
   }
-  for (auto const& kind : advice.link_kinds) faster[kind] = with_faster(loop, advice, kind);
+  for (auto const& gain : gains_of(loop, advice)) {
+    gains.push_back({{"with", gain.with},
+                     {"iteration_microseconds", gain.microseconds},
+                     {"share_saved", gain.share}});
+  }
   return {{"machine", advice.machine},
           {"run", found.runs[found.advised].name},
           {"buckets", std::move(buckets)},
-          {"iteration_us_with_best_plans", with_best(loop, advice)},
-          {"iteration_us_with_links_twice_as_fast", std::move(faster)}};
+          {"gains", std::move(gains)}};
+}
+
+/// Adds rows to those of a table, each with the name of its run first.
+void add_rows(json& rows, json const& run, json const& more) {
+  for (auto const& each : more) {
+    json row{{"run", run.at("run")}};
+    row.update(each);
+    rows.push_back(std::move(row));
+  }
 }
 
 }  // namespace
@@ -246,7 +310,7 @@ void print(stall_findings const& found) {
 }
 
 json to_json(stall_findings const& found) {
-  json runs = json::array();
+  auto runs = json::array();
   for (auto const& run : found.runs) runs.push_back(to_json(run));
   json result{{"blink_stalls", 1},
               {"program", found.program},
@@ -256,9 +320,41 @@ json to_json(stall_findings const& found) {
   if (found.network) result["network_stall"] = to_json(*found.network);
   if (found.advice) result["advice"] = advice_to_json(found);
   if (!found.advice) result["no_advice"] = found.no_advice;
-  if (found.tried) result["tried"] = to_json(*found.tried);
+  if (found.tried) {
+    result["tried"] = to_json(*found.tried);
+    result["tried"]["beside_prediction"] = tried_rows(found);
+  }
   if (!found.about_try.empty()) result["about_try"] = found.about_try;
   return result;
+}
+
+json stall_tables(json const& document) {
+  json tables;
+  for (auto const* const name : stall_table_names) tables[name] = json::array();
+  for (auto const& run : document.at("runs")) {
+    json row;
+    for (auto const& [key, value] : run.items()) {
+      if (!value.is_array()) row[key] = value;
+    }
+    for (auto const* const stall : {"interconnect_stall", "network_stall"}) {
+      bool const is_here =
+          run.at("run") == (std::string_view(stall) == "network_stall" ? "hosts" : "one host");
+      row[stall] = is_here && document.contains(stall)
+                       ? document.at(stall)
+                       : json{{"microseconds", nullptr}, {"share", nullptr}};
+    }
+    tables["runs"].push_back(std::move(row));
+    if (run.at("ranks") > 1) {
+      add_rows(tables["calls"], run, run.at("buckets"));
+      add_rows(tables["links"], run, run.at("links"));
+    }
+  }
+  if (document.contains("advice")) {
+    tables["predictions"] = document.at("advice").at("buckets");
+    tables["gains"] = document.at("advice").at("gains");
+  }
+  if (document.contains("tried")) tables["tried"] = document.at("tried").at("beside_prediction");
+  return tables;
 }
 
 }  // namespace blink::tools

@@ -5,6 +5,7 @@
 #include "stall_analysis.hpp"
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -39,7 +40,14 @@ struct stall_findings {
 /// Prints the findings.
 void print(stall_findings const& found);
 
-/// Returns the findings, format 1. Times are in microseconds.
-[[nodiscard]] nlohmann::json to_json(stall_findings const& found);
+/// Returns the findings, format 1.
+[[nodiscard]] nlohmann::ordered_json to_json(stall_findings const& found);
+
+/// The tables that are printed, by name.
+inline constexpr std::array stall_table_names = {"runs",        "calls", "links",
+                                                 "predictions", "gains", "tried"};
+
+/// Returns the rows of each table, of the findings as JSON. Tables that are not printed have none.
+[[nodiscard]] nlohmann::ordered_json stall_tables(nlohmann::ordered_json const& document);
 
 }  // namespace blink::tools

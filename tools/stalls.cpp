@@ -9,8 +9,8 @@
 #include "launch_options.hpp"
 #include "plan_in_use.hpp"
 #include "stall_report.hpp"
+#include "table_folder.hpp"
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -39,7 +39,8 @@ struct stalls_options : launch_options {
   bool without_alone = false;
   bool tries = false;
   std::string folder;
-  std::string json;
+  table_files files;
+  bool may_replace = false;
 };
 
 /// A folder for the records of one run, removed at the end.
@@ -303,7 +304,8 @@ class stall_runs {
 void run_stalls(stalls_options const& options) {
   auto const found = stall_runs(options).run();
   print(found);
-  if (!options.json.empty()) detail::write_text(options.json, to_json(found).dump(2) + "\n");
+  auto const document = to_json(found);
+  write_table_folder(options.files, document, stall_tables(document), options.may_replace);
   if (found.status != 0) throw CLI::RuntimeError(found.status);
 }
 
@@ -342,8 +344,11 @@ void add_stalls_command(CLI::App& app) {
   command->add_option("--folder", options->folder,
                       "where records are kept meanwhile; hosts share it. Default: the system's "
                       "folder for\ntemporary files, with --hosts the current one");
-  add_output_option(*command, "--json", options->json, "also write all that is shown to this file");
-  command->callback([options] { run_stalls(*options); });
+  add_table_folder(*command, options->files, {stall_table_names.begin(), stall_table_names.end()});
+  command->callback([options, command] {
+    options->may_replace = command->count("--force") > 0;
+    run_stalls(*options);
+  });
 }
 
 }  // namespace blink::tools

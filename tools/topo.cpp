@@ -12,6 +12,7 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "csv_text.hpp"
 #include "explain_machine.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -39,6 +40,7 @@ struct topo_options : machine_choice {
   std::string convert;
   std::string out;
   std::string svg;
+  std::string csv;
   bool json = false;
   bool list = false;
   bool full = false;
@@ -51,6 +53,7 @@ constexpr std::size_t longest_table = 64;
 /// The longest search for the class of a symmetric machine, in refinements times links. It takes
 /// well below a second.
 constexpr std::int64_t class_work = 1'000'000;
+constexpr std::int64_t most_work_of_step = 20'000'000;  // nodes x links
 
 std::string number(topology const& machine, rational const& steps) {
   char text[32];
@@ -115,6 +118,7 @@ void print_summary(topology const& machine) {
     std::printf("joined    by %s alone\n", std::string(to_text(*kind)).c_str());
   }
   auto const links = static_cast<std::int64_t>(machine.links.size());
+  if (links * static_cast<std::int64_t>(machine.nodes.size()) > most_work_of_step) return;
   auto const form = canonical(machine, class_work / std::max<std::int64_t>(links, 1));
   if (form.is_exact) {
     std::printf("class     %s, equal for isomorphic machines\n", short_name(form.key).c_str());
@@ -228,6 +232,24 @@ void print_ports(topology const& machine, std::size_t most) {
   if (lines > most) std::printf("  ... %zu more, --full shows them\n", lines - most);
 }
 
+/// The best path between each two ranks that have one.
+nlohmann::ordered_json path_rows(topology const& machine, machine_explanation const& found) {
+  auto const ranks = machine.rank_positions();
+  auto rows = nlohmann::ordered_json::array();
+  for (std::size_t a = 0; a < found.paths.size(); ++a) {
+    for (std::size_t b = 0; b < found.paths.size(); ++b) {
+      if (auto const& path = found.paths[a][b]) {
+        rows.push_back({{"from", node_at(machine, ranks[a]).id},
+                        {"to", node_at(machine, ranks[b]).id},
+                        {"kind", to_text(path->slowest)},
+                        {"rate", machine.in_units(path->capacity).to_double()},
+                        {"unit", machine.unit}});
+      }
+    }
+  }
+  return rows;
+}
+
 nlohmann::json explanation_json(topology const& machine, machine_explanation const& found) {
   nlohmann::json result{{"blink_topo", 1},
                         {"machine", nlohmann::json::parse(write_json(machine))},
@@ -249,18 +271,7 @@ nlohmann::json explanation_json(topology const& machine, machine_explanation con
                       {"kind", to_text(one.kind)},
                       {"rate", one.rate.to_double()}});
   }
-  auto const ranks = machine.rank_positions();
-  auto& paths = result["paths"] = nlohmann::json::array();
-  for (std::size_t a = 0; a < found.paths.size(); ++a) {
-    for (std::size_t b = 0; b < found.paths.size(); ++b) {
-      if (auto const& path = found.paths[a][b]) {
-        paths.push_back({{"from", node_at(machine, ranks[a]).id},
-                         {"to", node_at(machine, ranks[b]).id},
-                         {"kind", to_text(path->slowest)},
-                         {"rate", machine.in_units(path->capacity).to_double()}});
-      }
-    }
-  }
+  result["paths"] = path_rows(machine, found);
   return result;
 }
 
@@ -297,12 +308,19 @@ void run_topo(topo_options const& options) {
     std::printf("machine written to %s\n", options.out.c_str());
     return;
   }
+  auto const found = explain(machine);
+  if (!options.csv.empty()) {
+    if (found.paths.empty() && !machine.links.empty()) {
+      throw input_error("--csv: " + std::to_string(machine.rank_positions().size()) +
+                        " ranks, expected few enough for a matrix of paths (--ranks)");
+    }
+    detail::write_text(options.csv, csv_of(path_rows(machine, found)));
+  }
   if (options.json) {
-    std::printf("%s\n", explanation_json(machine, explain(machine)).dump(2).c_str());
+    std::printf("%s\n", explanation_json(machine, found).dump(2).c_str());
     return;
   }
   auto const most = options.full ? machine.nodes.size() + machine.links.size() : longest_table;
-  auto const found = explain(machine);
   print_summary(machine);
   text_picture_options picture;
   picture.has_colours = has_colours();
@@ -356,6 +374,9 @@ void add_topo_command(CLI::App& app) {
   command->add_flag("--json", options->json, "all that is shown, as JSON")
       ->excludes(convert)
       ->excludes(command->get_option("--svg"));
+  add_output_option(*command, "--csv", options->csv,
+                    "write the best path between each two ranks as CSV to this file")
+      ->excludes(convert);
   command
       ->add_flag("--full", options->full,
                  "all rows of all tables, however many; also nodes and ports of switches")

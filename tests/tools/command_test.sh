@@ -313,7 +313,23 @@ for one in "--out q.json" "--svg q.svg" "--msccl q.xml" --compare --all "--bytes
   refused "table of sizes and $one" "excludes" "$blink" plan dgx1v --sizes 1K $one
   refused "frontier and $one" "excludes" "$blink" plan dgx1v --frontier 2 $one
 done
-refused "json without sizes" "--sizes" "$blink" plan dgx1v --json t.json
+refused "json without a table" "--json: found without a table, expected --sizes, --compare" "$blink" plan dgx1v --json t.json
+refused "csv without a table" "--csv: found without a table" "$blink" plan dgx1v --csv t.csv
+printf '{"blink_hints": 1}' >no_hints.json
+refused "hints without a restriction" "--json: found without a table" "$blink" plan dgx1v --hints no_hints.json --json t.json
+refused "a comparison of what one planner plans" "no other planner plans all_to_all" "$blink" plan dgx1v -c all_to_all --compare --json t.json
+refused "a comparison beside hints" "--compare excludes --max-trees" "$blink" plan dgx1v --max-trees 3 --compare
+for one in --json --csv; do
+  refused "repair and $one" "--repair excludes $one" "$blink" plan dgx1v --repair old.json $one t.json
+  for of in --compare "--groups of=4" "--max-trees 3" "-c all_gather --frontier 2" "--sizes 1K"; do
+    refused "$one of $of that exists" "nvlink.json exists, expected a new file, or --force" "$blink" plan dgx1v $of $one nvlink.json
+  done
+  refused "$one without a folder" "no_folder/t: cannot be written" "$blink" plan dgx1v --ranks 0-3 --compare $one no_folder/t
+done
+ok "tables that exist are as they were" '"broadcast"' cat nvlink.json
+ok "no table is written" "^0$" sh -c "ls | grep -c '^t[.]' || true"
+ok "a table that is replaced" "times as fast" "$blink" plan dgx1v --ranks 0-3 --compare --json nvlink.json --force
+ok "the table that replaced it" '"blink_comparison": 1' cat nvlink.json
 refused "instances of nothing" "--msccl" "$blink" plan dgx1v --dialect rccl
 refused "simulation of a plan with a root" "excludes" "$blink" simulate dgx1v --plan plan.json --root 3
 for machine in dgx1v_pcie "$data/dgx1v.xml"; do
@@ -365,6 +381,16 @@ ok "probe of GPUs" "2 GPUs, by copies between them, messages of 33554432 bytes" 
 ok "its machine is planned" "rate/bound 100.0 %" "$blink" plan gpus.json -c all_gather
 ok "GPUs without access" "GPU 0 to GPU 1: no access" env BLINK_PROBE_GPUS="$PWD/probe_gpus" "$blink" probe --gpus --through-host
 ok "GPUs' links that are slower than described" "  1 -> 0: 10 GB/s, described 20" env BLINK_PROBE_GPUS="$PWD/probe_gpus" "$blink" probe --gpus two_gpus.txt
+mkdir printed
+python3 "$(dirname "$self")/printed_tables.py" "$blink" printed "$PWD/probe_gpus" || failures=$((failures + 1))
+refused "paths of many ranks" "--csv: 72 ranks, expected few enough" "$blink" topo nvl72 --csv many.csv
+refused "a conversion and paths" "excludes" "$blink" topo dgx1v --convert json --csv many.csv
+refused "one file for both" "both.txt is also that of --json, expected another file" "$blink" simulate dgx1v --json both.txt --csv both.txt
+ok "none of them is written" "^0$" sh -c "ls | grep -c 'many.csv\|both.txt' || true"
+mkdir kept && echo old >kept/links.csv
+refused "a table that exists" "kept/links.csv exists, expected a new file" "$blink" probe -g 2 --csv kept
+refused "a file in the place of a folder" "gpus.json: is no folder" "$blink" probe -g 2 --csv gpus.json
+ok "tables that exist stay" "^links.csv$" ls kept
 refused "GPUs of another machine" "8 ranks, expected 2, the GPUs that are measured" env BLINK_PROBE_GPUS="$PWD/probe_gpus" "$blink" probe --gpus dgx1v
 printf '#!/bin/sh\nexit 1\n' > no_gpus
 chmod +x no_gpus

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <limits>
 #include <string>
 
 namespace csv_and_progress_test { namespace {
 
 using blink::tools::csv_cell;
 using blink::tools::csv_of;
+using blink::tools::json_text;
 using blink::tools::progress_line;
 using json = nlohmann::ordered_json;
 
@@ -25,6 +27,24 @@ TEST(csv_text, foreign_text_stays_in_its_cell) {
   EXPECT_EQ(csv_cell(json("\xff\x1b[31m")), "??[31m");
   EXPECT_EQ(csv_cell(json(true)), "true");
   EXPECT_EQ(csv_cell(json(-0.5)), "-0.5");
+  EXPECT_EQ(csv_cell(json("null")), "null");
+}
+
+TEST(csv_text, elements_of_arrays_stay_in_one_cell) {
+  EXPECT_EQ(csv_cell(json::parse("[0, 1, 5]")), "0 1 5");
+  EXPECT_EQ(csv_cell(json::array()), "");
+  EXPECT_EQ(csv_cell(json::parse(R"(["a,b", "c\nd", [1, 2]])")), "\"a,b c?d [1,2]\"");
+}
+
+TEST(csv_text, numbers_that_are_not_finite_are_nothing) {
+  EXPECT_EQ(csv_cell(json(std::numeric_limits<double>::infinity())), "");
+  EXPECT_EQ(csv_cell(json(std::numeric_limits<double>::quiet_NaN())), "");
+  EXPECT_EQ(csv_cell(json::parse("[1, null]")), "1 ");
+}
+
+TEST(json_text, bytes_that_are_no_text_are_replaced) {
+  EXPECT_EQ(json_text(json{{"name", "a\xff"}}, -1), "{\"name\":\"a\xef\xbf\xbd\"}");
+  EXPECT_EQ(json_text(json{{"name", "\xed\xa0\x80"}}, -1).find('\xed'), std::string::npos);
 }
 
 TEST(progress, a_bar_fills_with_its_parts) {

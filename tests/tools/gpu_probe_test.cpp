@@ -7,12 +7,15 @@
 #include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/slow_links.hpp>
 
+#include "../../tools/csv_text.hpp"
 #include "../../tools/cuda/measure_gpus.hpp"
+#include "../../tools/probe_tables.hpp"
 #include "support/emulated_devices.hpp"
 #include "support/expect_error.hpp"
 #include "support/simulated_meter.hpp"
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -167,6 +170,41 @@ TEST(gpu_probe, wrong_texts_are_refused) {
   EXPECT_ERROR((void)tools::read_gpu_probe(with("cluster_of\":[0", "cluster_of\":[9"), "helper"),
                "expected the number of a cluster");
   EXPECT_ERROR((void)tools::read_gpu_probe(good.substr(0, good.size() / 2), "helper"), "malformed");
+}
+
+TEST(probe_tables, have_clusters_of_all_levels_and_null_for_what_was_not_measured) {
+  measured_rates rates;
+  rates.host_of = {0, 1, 2, 3};
+  rates.alone = rates.start_up = host_table(4, std::vector<double>(4, 0));
+  rates.alone[1][2] = 2e9;
+  rates.together = std::vector<double>(4, 0);
+  rates.between = rates.alone;
+  rates.out = rates.in = {1e9, 1e9, 1e9, 0};
+  rates.levels = {{{0, 0, 1, 2}, {3e9, 0, 1e9}, {2e9, 0, 1e9}, {{0, 5e9, 0}, {0, 0, 0}, {0, 0, 0}}},
+                  {{0, 0, 0, 1}, {4e9, 1e9}, {4e9, 1e9}, {{0, 0}, {6e9, 0}}}};
+  auto const tables =
+      tools::probe_tables(rates, {{"ring", 2e-6, 3e-6, 1.5, 64}}, {},
+                          {{.from = 4, .to = 5, .described = 1e9, .measured = 2e9}});
+  EXPECT_EQ(tables.size(), tools::probe_table_names.size());
+  EXPECT_EQ(tools::csv_of(tables.at("clusters")),
+            "level,cluster,out_gigabytes_per_second,in_gigabytes_per_second,hosts\n"
+            "1,0,3.0,2.0,0 1\n1,1,,,2\n1,2,1.0,1.0,3\n2,0,4.0,4.0,0 1 2\n2,1,1.0,1.0,3\n");
+  auto const pairs = tools::csv_of(tables.at("cluster_pairs"));
+  EXPECT_EQ(std::count(pairs.begin(), pairs.end(), '\n'), 1 + 6 + 2);
+  EXPECT_NE(pairs.find("\n1,0,1,5.0\n"), std::string::npos);
+  EXPECT_NE(pairs.find("\n1,1,0,\n"), std::string::npos);
+  EXPECT_NE(pairs.find("\n2,1,0,6.0\n"), std::string::npos);
+  EXPECT_EQ(tables.at("pairs").size(), 12U);
+  EXPECT_EQ(tables.at("pairs").at(4).dump(),
+            R"({"from":1,"to":2,"gigabytes_per_second":2.0,"answer_microseconds":null})");
+  EXPECT_TRUE(tables.at("hosts").at(3).at("out_gigabytes_per_second").is_null());
+  EXPECT_TRUE(tables.at("host_pairs").at(0).at("loaded_gigabytes_per_second").is_null());
+  EXPECT_EQ(tools::csv_of(tables.at("all_reduces")),
+            "planner,bytes,gigabytes_per_second,predicted_microseconds,measured_microseconds\n"
+            "ring,64,1.5,2.0,3.0\n");
+  EXPECT_EQ(tools::csv_of(tables.at("links")),
+            "from,to,found,gigabytes_per_second,described_gigabytes_per_second\n"
+            "4,5,faster,2.0,1.0\n");
 }
 
 }}  // namespace blink::gpu_probe_test

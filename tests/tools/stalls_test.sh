@@ -10,6 +10,7 @@ of_hosts=${3:+$(realpath "$3")}
 shell=$(realpath "$(dirname "$0")/host_shell.sh")
 mkdir "$work/tmp"
 export TMPDIR="$work/tmp"
+tools=$(realpath "$(dirname "$0")")
 cd "$work" || exit 1
 
 fail() {
@@ -76,6 +77,21 @@ of "a folder with a percent sign" 0 'interconnect' -n 2 --folder 'half%p' -- "$p
 of "a plan in use" 0 'flat  ' -n 4 -m dgx1v -r 0-3 --json plans.json -- ./fake
 shows "faster links" '^  with nvlink links twice as fast  *1.[0-9]* ms an iteration, [1-9]'
 of "tried" 0 '^  *iteration  *2 ms  *1.[0-9]* ms  *1.9 ms$' -n 4 -m dgx1v -r 0-3 --try --json tried.json -- ./fake
+of "tables" 0 '^tried with the best plans$' -n 4 -m dgx1v -r 0-3 --try --json tables.json --csv tables -- ./fake
+cp "$work/out" shown
+of "tables that exist" 2 'tables/runs.csv exists, expected a new file' -n 2 --csv tables -- ./fake
+mkdir some && echo kept >some/tried.csv
+of "a table that exists" 2 'some/tried.csv exists, expected a new file' -n 2 --json none.json --csv some -- ./fake
+[ "$(ls some)" = tried.csv ] && [ ! -e none.json ] || fail "a table that exists: others were written"
+of "a folder that is replaced" 0 'interconnect' -n 2 --csv some --force -- ./fake
+[ "$(ls some | tr '\n' ' ')" = "calls.csv gains.csv links.csv predictions.csv runs.csv tried.csv " ] || fail "a folder: $(ls some)"
+[ -z "$(cat some/tried.csv)" ] || fail "a folder that is replaced: a table of an earlier run"
+of "a file in the place of a folder" 2 'all.json: is no folder' -n 2 --csv all.json -- ./fake
+of "no folder for tables" 2 'no/such: cannot be made, expected a folder' -n 2 --json none.json --csv no/such -- ./fake
+[ ! -e none.json ] && [ -z "$(find . -name '*.new*' -o -name '*.part*')" ] || fail "no folder for tables: something is written"
+name=$(printf 'odd,\377"name\n')
+cp fake "$name"
+of "a program whose name is no text" 0 'interconnect' -n 2 --json odd.json -- "./$name"
 of "tried with the same bytes" 0 '^--try: the bytes between ranks are as before' -n 2 --env SAME=1 -m dgx1v -r 0,1 --try -- ./fake
 of "a program that has no plans from outside" 9 '^--try: the program failed with the plans in BLINK_TUNING' \
   -n 2 -m dgx1v -r 0,1 --try -- sh -c '[ -z "$BLINK_TUNING" ] || exit 9; exec ./fake'
@@ -86,25 +102,111 @@ python3 - <<'CHECK' || { failures=$((failures + 1)); echo "FAILED: the JSON"; }
 import json
 all = json.load(open("all.json"))
 assert all["blink_stalls"] == 1 and all["program"] == ["./fake"]
-assert [(run["run"], run["ranks"], run["iteration_us"]) for run in all["runs"]] == [("alone", 1, 1000), ("one host", 2, 1250)]
-assert all["interconnect_stall"] == {"us": 250, "share": 0.25} and "network_stall" not in all
+assert [(run["run"], run["ranks"], run["iteration_microseconds"]) for run in all["runs"]] == [("alone", 1, 1000), ("one host", 2, 1250)]
+assert all["interconnect_stall"] == {"microseconds": 250, "share": 0.25} and "network_stall" not in all
 run = all["runs"][1]
 assert (run["calls"], run["first_call"], run["calls_per_iteration"], run["iterations"], run["counted_iterations"]) == (17, 1, 2, 8, 5)
 first = run["buckets"][0]
-assert (first["collective"], first["bytes"], first["us"], first["busiest_link"]) == ("all_reduce", 1000000, 300, "0 -> 1")
-assert (first["waited_for_peers_us"], first["waited_to_receive_us"], first["waited_to_send_us"]) == (20, 20, 0)
+assert (first["collective"], first["bytes"], first["microseconds"], first["busiest_link"]) == ("all_reduce", 1000000, 300, "0 -> 1")
+assert [first["mean_microseconds"] * first[share] for share in ("share_for_peers", "share_to_receive", "share_to_send")] == [20, 20, 0]
 assert [link["link"] for link in run["links"]] == ["0 -> 1", "1 -> 0"]
 hosts = json.load(open("hosts.json"))
-assert hosts["network_stall"] == {"us": 750, "share": 0.6} and "advice" not in hosts and hosts["no_advice"]
+assert hosts["network_stall"] == {"microseconds": 750, "share": 0.6} and "advice" not in hosts and hosts["no_advice"]
 plans = json.load(open("plans.json"))["advice"]
 assert plans["run"] == "one host" and len(plans["buckets"]) == 2, plans
 for bucket in plans["buckets"]:
     assert bucket["in_use"]["plan"] == "flat", bucket
-    assert bucket["best"]["us"] < 0.9 * bucket["in_use"]["us"], bucket
-    assert bucket["us_with_links_twice_as_fast"]["nvlink"] < bucket["in_use"]["us"], bucket
-assert plans["iteration_us_with_best_plans"] < 2000
+    assert bucket["best"]["microseconds"] < 0.9 * bucket["in_use"]["microseconds"], bucket
+    assert bucket["microseconds_with_links_twice_as_fast"]["nvlink"] < bucket["in_use"]["microseconds"], bucket
+assert [gain["with"] for gain in plans["gains"]] == ["the best plans", "nvlink links twice as fast", "pcie links twice as fast"][:len(plans["gains"])]
+assert plans["gains"][0]["iteration_microseconds"] < 2000
+assert json.load(open("odd.json"))["program"] == ["./odd,\ufffd\"name"]
 tried = json.load(open("tried.json"))
-assert tried["tried"]["iteration_us"] == 1900 and "about_try" not in tried
+assert tried["tried"]["iteration_microseconds"] == 1900 and "about_try" not in tried
+CHECK
+
+# The printed tables beside --json and --csv.
+PYTHONPATH=$tools python3 - <<'CHECK' || { failures=$((failures + 1)); echo "FAILED: the tables"; }
+import json
+import re
+from printed_tables import expect, failures, lines_after, rounds_to, same_rows
+
+
+def same_time(microseconds, text):
+    number, unit = text.split()
+    shown = rounds_to(microseconds, number) if unit == "us" else f"{microseconds / 1000:.3g}" == number
+    expect(shown, f"{microseconds} us, printed {text}")
+
+
+def same(*pairs):
+    for value, text in pairs:
+        if text.endswith("%"):
+            expect(rounds_to(100 * value, text[:-1]), f"{value}, printed {text}")
+        elif re.fullmatch(r"\S+ [um]s", text):
+            same_time(value, text)
+        else:
+            expect(str("-" if value is None or value == "" else value) == text, f"{value}, printed {text}")
+
+
+document = json.load(open("tables.json"))
+shown = open("shown").read()
+runs, advice = document["runs"], document["advice"]
+for line, run in zip(lines_after(shown, "run ranks"), runs):
+    name, ranks, iterations, median, rest = re.fullmatch(r"  (.{10}) +(\d+) +(\d+) +(\S+ .s)(.*)", line).groups()
+    same((run["run"], name.strip()), (run["ranks"], ranks), (run["counted_iterations"], iterations))
+    same_time(run["iteration_microseconds"], median)
+    if rest:
+        kind, time, share = re.fullmatch(r"  (\w+) (\S+ .s), (\S+)", rest).groups()
+        same_time(document[kind + "_stall"]["microseconds"], time)
+        same((document[kind + "_stall"]["share"], share))
+run = runs[-1]
+head = "bytes time share waiting peers receive send busiest"
+*calls, everything = lines_after(shown, head)
+expect(len(calls) == len(run["buckets"]) == 2, f"calls: {calls}")
+for line, call in zip(calls, run["buckets"]):
+    cells = re.fullmatch(r" +(\d+) (\S+) +(\d+) +(\S+ .s) +(\S+%) +(\S+ .s) +(\S+%) +(\S+%) +(\S+%)  (.*)", line).groups()
+    keys = ("call", "collective", "bytes", "microseconds", "share_of_iteration", "waiting_microseconds", "share_for_peers",
+            "share_to_receive", "share_to_send", "busiest_link")
+    same(*[(call[key], cell) for key, cell in zip(keys, cells)])
+time, share, waiting = re.fullmatch(r" +all +(\S+ .s) +(\S+%) +(\S+ .s)", everything).groups()
+same((sum(call["microseconds"] for call in run["buckets"]), time), (sum(call["waiting_microseconds"] for call in run["buckets"]), waiting))
+links = lines_after(shown, "bytes GB/s of rate")
+expect(len(links) == len(run["links"]) > 0, f"links: {links}")
+for line, link in zip(links, run["links"]):
+    name, moved, rate, share = re.fullmatch(r"  (.{24}) +(\d+) +(\S+) +(\S+)", line).groups()
+    same((link["link"], name.strip()), (link["bytes"], moved), (link["share_of_rate"], share))
+    expect(rounds_to(link["gigabytes_per_second"], rate), line)
+plans = lines_after(shown, "bytes measured plan in use")
+expect(len(plans) == len(advice["buckets"]) == 2, f"predictions: {plans}")
+kinds = list(advice["buckets"][0]["microseconds_with_links_twice_as_fast"])
+for line, bucket in zip(plans, advice["buckets"]):
+    found = re.fullmatch(r" +(\d+) (\S+) +(\d+) +(\S+ .s)  +(\S+ .s) (.{12,}?)  +(\S+ .s) (\S+(?: one-shot)?)" + r" +(\S+ .s)" * len(kinds), line)
+    call, name, moved, measured, before, used, after, best, *faster = found.groups()
+    same((bucket["call"], call), (bucket["collective"], name), (bucket["bytes"], moved), (bucket["microseconds"], measured),
+         (bucket["in_use"]["microseconds"], before), (bucket["in_use"]["plan"], used.strip()),
+         (bucket["best"]["microseconds"], after), (bucket["best"]["plan"], best),
+         *zip(bucket["microseconds_with_links_twice_as_fast"].values(), faster))
+gains = re.findall(r"^  with (.*?) +(\S+ .s) an iteration, (\S+) less$", shown, re.M)
+expect(len(gains) == len(advice["gains"]) == 1 + len(kinds), f"gains: {gains}")
+for (change, time, share), gain in zip(gains, advice["gains"]):
+    same((gain["with"], change), (gain["iteration_microseconds"], time), (gain["share_saved"], share))
+tried = document["tried"]["beside_prediction"]
+lines = lines_after(shown + "\n", "bytes before predicted")
+expect(len(lines) == len(tried) == 3, f"tried: {lines}")
+for line, row in zip(lines, tried):
+    times = re.findall(r"\S+ [um]s", line)
+    same(*[(row[key + "_microseconds"], time) for key, time in zip(("before", "predicted", "measured"), times)])
+    expect(row["collective"] in line, line)
+same_rows([{"run": run["run"], **call} for run in runs[1:] for call in run["buckets"]], "tables/calls.csv")
+same_rows([{"run": run["run"], **link} for run in runs[1:] for link in run["links"]], "tables/links.csv")
+none = {"microseconds": None, "share": None}
+same_rows([{**{key: value for key, value in run.items() if not isinstance(value, list)}, "network_stall": none,
+            "interconnect_stall": document["interconnect_stall"] if run["run"] == "one host" else none} for run in runs],
+          "tables/runs.csv")
+same_rows(advice["buckets"], "tables/predictions.csv")
+same_rows(advice["gains"], "tables/gains.csv")
+same_rows(tried, "tables/tried.csv")
+raise SystemExit(1 if failures else 0)
 CHECK
 
 # Options.
