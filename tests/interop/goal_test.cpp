@@ -94,6 +94,32 @@ TEST(write_goal, a_reduction_in_slices) {
               "l4 requires l3\n");
 }
 
+TEST(write_goal, numbers_that_simulators_count_in_eight_bits) {
+  message_program program;
+  program.ranks.resize(2);
+  for (int const number : {0, 1, 254, 255, 256, 510}) {
+    program_operation message{message_kind::send, 1, number, 8, 0, number, number};
+    program.ranks[0].operations.push_back(message);
+    message.kind = message_kind::receive;
+    message.peer = 0;
+    program.ranks[1].operations.push_back(message);
+  }
+  program_operation computation;
+  computation.processor = 255;
+  computation.interface = 3;
+  program.ranks[1].operations.push_back(computation);
+  auto const text = write_goal(program);
+  EXPECT_SAYS(text,
+              "l1: send 8b to 1 tag 0\n"
+              "l2: send 8b to 1 tag 1 cpu 1 nic 1\n"
+              "l3: send 8b to 1 tag 254 cpu 254 nic 254\n"
+              "l4: send 8b to 1 tag 255\n"
+              "l5: send 8b to 1 tag 256 cpu 1 nic 1\n"
+              "l6: send 8b to 1 tag 510\n}");
+  EXPECT_SAYS(text, "l7: calc 0\n}");
+  EXPECT_EQ(check_message_program(read_goal(text, "x")).fault.value_or("sound"), "sound");
+}
+
 TEST(goal, every_collective_and_random_forests) {
   test::for_each_message_program(expect_same_after_a_file);
 }
@@ -182,6 +208,7 @@ TEST(read_goal, names_the_line_and_what_was_expected) {
       {one("recv 1b from 1 tag -1"), "what a message with any tag matches depends on time"},
       {one("recv 1b from 1 tag 4294967295"), "expected a tag up to 4294967294"},
       {one("calc 1 cpu 256"), "expected a number up to 255"},
+      {one("calc 1 nic 1"), "x:3: 'nic 1', expected the end of the line"},
       {one("calc"), "x:3: the line ends, expected a time up to"},
       {one("l1 calc 1"), "x:3: 'calc 1', expected ':', requires or irequires"},
       {one("l1: wait"), "x:3: 'wait', expected send, recv or calc"},

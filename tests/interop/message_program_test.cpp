@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -100,6 +101,63 @@ TEST(make_message_program, flows_over_other_ranks) {
   }
 }
 
+/// The most messages that follow one another, each of which waits for the one before.
+int longest_row(message_program const& program) {
+  std::map<std::tuple<int, int, std::int64_t>, int> sent;
+  std::vector<std::vector<int>> until(program.ranks.size());  // by rank and operation
+  for (bool changes = true; std::exchange(changes, false);) {
+    for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+      auto const& operations = program.ranks[r].operations;
+      until[r].resize(operations.size());
+      for (std::size_t i = 0; i < operations.size(); ++i) {
+        auto const& here = operations[i];
+        int row = 0;
+        for (int const before : here.after) {
+          row = std::max(row, until[r][static_cast<std::size_t>(before)]);
+        }
+        int const rank = static_cast<int>(r);
+        if (here.kind == message_kind::send) sent[{rank, here.peer, here.tag}] = row + 1;
+        if (here.kind == message_kind::receive) {
+          row = std::max(row, sent[{here.peer, rank, here.tag}]);
+        }
+        changes = changes || row != until[r][i];
+        until[r][i] = row;
+      }
+    }
+  }
+  int result = 0;
+  for (auto const& each : until) result = std::max(result, *std::ranges::max_element(each));
+  return result;
+}
+
+// LogGOPSim and ASTRA-sim took up to five times the plan's time where a message waited for those
+// of other trees on its link.
+TEST(make_message_program, messages_wait_only_for_those_of_their_tree) {
+  for (auto const* name : {"ring:8", "dgx1v", "fully_connected:4"}) {
+    auto const machine = make_built_in_machine(name).value();
+    for (auto const kind : {collective::broadcast, collective::reduce, collective::all_gather,
+                            collective::reduce_scatter, collective::all_reduce}) {
+      SCOPED_TRACE(std::string(name) + " " + std::string(to_text(kind)));
+      auto const p = make_plan(machine, {kind, {}, "exact"});
+      int deepest = 0;
+      for (auto const& t : p.trees) {
+        int both = 0;
+        for (auto const* phase : {&t.reduce, &t.broadcast}) {
+          std::map<int, int> beyond;  // by node: edges between it and the root, or a leaf
+          for (std::size_t left = phase->size(); left > 0; --left) {
+            for (auto const& e : *phase) beyond[e.to] = std::max(beyond[e.to], beyond[e.from] + 1);
+          }
+          int longest = 0;
+          for (auto const& [node, edges] : beyond) longest = std::max(longest, edges);
+          both += longest;
+        }
+        deepest = std::max(deepest, both);
+      }
+      for (int const slices : {1, 4}) EXPECT_EQ(longest_row(written(machine, p, slices)), deepest);
+    }
+  }
+}
+
 TEST(make_message_program, sizes_tags_and_costs) {
   auto const machine = make_built_in_machine("ring:3").value();
   auto const steps = make_step_program(machine, make_plan(machine, {})).program;
@@ -141,7 +199,8 @@ TEST(make_message_program, refuses) {
   blocks[0].steps[0].depends_step = 0;
   EXPECT_ERROR((void)make_message_program(steps), "expected steps that wait for steps");
   blocks[0].steps[0].depends_block = 0;
-  EXPECT_ERROR((void)make_message_program(steps), "wait for each other without end");
+  EXPECT_ERROR((void)make_message_program(steps),
+               "wait for each other or for messages without end");
 }
 
 // Copies before all steps, steps that only wait, local reductions: forms that blink's own programs
@@ -172,8 +231,7 @@ TEST(make_message_program, every_kind_of_step) {
     auto const messages = make_message_program(program, {1 << 20, slices});
     auto const report = check_message_program(messages);
     EXPECT_EQ(report.fault.value_or("sound"), "sound");
-    ASSERT_EQ(report.notes.size(), 1U);  // both ranks send first
-    EXPECT_SAYS(report.notes[0], "hangs if sends wait for their receives");
+    EXPECT_TRUE(report.notes.empty());  // receives do not wait for the sends before them
     EXPECT_EQ(first_failure(messages, 5).value_or("right"), "right");
   }
 }
@@ -432,7 +490,14 @@ TEST(check_message_program, messages_that_may_overtake) {
   auto program = written(machine, p, 2);
   ASSERT_EQ(check_message_program(program).fault.value_or("sound"), "sound");
   for (auto& rank : program.ranks) {
-    for (auto& each : rank.operations) each.tag = 0;
+    int before = -1;
+    for (int i = 0; i < std::ssize(rank.operations); ++i) {
+      auto& each = rank.operations[static_cast<std::size_t>(i)];
+      if (each.kind == message_kind::compute) continue;
+      each.tag = 0;
+      if (before >= 0) each.after.push_back(before);
+      before = i;
+    }
   }
   EXPECT_EQ(check_message_program(program).fault.value_or("sound"), "sound");
   for (auto& each : program.ranks[0].operations) each.after.clear();

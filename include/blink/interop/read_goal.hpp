@@ -138,7 +138,9 @@ class goal_reader {
       }
     }
     if (here.take_word("cpu")) operation.processor = static_cast<int>(here.number(255, "a number"));
-    if (here.take_word("nic")) operation.interface = static_cast<int>(here.number(255, "a number"));
+    if (operation.kind != message_kind::compute && here.take_word("nic")) {
+      operation.interface = static_cast<int>(here.number(255, "a number"));
+    }
     operation.data = std::exchange(data_, std::nullopt);
     if (std::ssize(operations()) >= most_operations) fail("too many operations");
     operation.label = label.empty() ? "line " + std::to_string(line_)

@@ -15,13 +15,15 @@ namespace blink { inline namespace BLINK_ABI {
 /// Writes a program of messages as a schedule in GOAL, which LogGOPSim and ATLAHS read.
 ///
 /// Operations of a rank are labelled l1, l2, and so on; computations cost nanoseconds. Processors
-/// have numbers up to 255 in GOAL, so that those with larger numbers share them. The places of data
-/// are comments, on lines of their own because LogGOPSim takes them nowhere else.
+/// and interfaces have numbers up to 254, so that those with larger numbers share them: LogGOPSim
+/// keeps how many there are in eight bits. Computations name no interface. The places of data are
+/// comments, on lines of their own because LogGOPSim takes them nowhere else.
 ///
 /// Source: T. Hoefler, C. Siebert, A. Lumsdaine, "Group operation assembly language: a flexible way
 ///         to express collective communication", ICPP 2009.
 /// Time:   O(length of the text).
 [[nodiscard]] inline std::string write_goal(message_program const& program) {
+  constexpr int unit_count = 255;  // processors, and interfaces
   auto const label = [](std::size_t operation) { return "l" + std::to_string(operation + 1); };
   std::string result;
   if (program.has_data) result += "// blink program: " + detail::collective_text(program) + "\n";
@@ -43,8 +45,11 @@ namespace blink { inline namespace BLINK_ABI {
                   (here.kind == message_kind::send ? "b to " : "b from ") +
                   std::to_string(here.peer) + " tag " + std::to_string(here.tag);
       }
-      if (here.processor % 256 != 0) result += " cpu " + std::to_string(here.processor % 256);
-      if (here.interface != 0) result += " nic " + std::to_string(here.interface);
+      auto const add_unit = [&](char const* name, int number) {
+        if (number % unit_count != 0) result += name + std::to_string(number % unit_count);
+      };
+      add_unit(" cpu ", here.processor);
+      if (here.kind != message_kind::compute) add_unit(" nic ", here.interface);
       result += "\n";
       auto const add = [&](std::vector<int> const& list, char const* relation) {
         for (int const before : list) {
