@@ -30,6 +30,13 @@ class leaks_of_others {
   leaks_of_others& operator=(leaks_of_others const&) = delete;
 };
 
+/// True if AddressSanitizer watches the program, which then takes several times the memory.
+#if defined(BLINK_TEST_HAS_ASAN)
+inline constexpr bool has_address_sanitizer = true;
+#else
+inline constexpr bool has_address_sanitizer = false;
+#endif
+
 /// True if ThreadSanitizer watches the program, which then takes many times as long.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool has_thread_sanitizer = true;
