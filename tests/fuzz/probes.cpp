@@ -45,7 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   std::string const text(reinterpret_cast<char const*>(data) + 1, size - 1);
   static char const* const only = std::getenv("BLINK_FUZZ_ONLY");
   try {
-    (only != nullptr ? std::strtol(only, nullptr, 10) : data[0] % 2) == 0 ? fit(text) : sum_up(text);
+    (only != nullptr ? std::strtol(only, nullptr, 10) : data[0] % 2) == 0 ? fit(text)
+                                                                          : sum_up(text);
   } catch (blink::error const&) {  // the right answer to most bytes
   }
   return 0;

@@ -25,8 +25,7 @@
 namespace blink::large_inputs_test { namespace {
 
 // AddressSanitizer takes ten times as long, and its memory is not the reader's.
-constexpr std::size_t input_bytes = std::size_t{1}
-                                    << (blink_test::has_address_sanitizer ? 16 : 20);
+constexpr std::size_t input_bytes = std::size_t{1} << (blink_test::has_address_sanitizer ? 16 : 20);
 
 long peak_kib() {
   rusage used{};
