@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -20,9 +21,8 @@ constexpr int steps = 300;
 constexpr float learning_rate = 0.1F;
 constexpr std::size_t bucket_elements = 1000;  // at least, but for the last bucket
 
-/// The backward pass ends at the first layer, so the list begins with the last one. Weights and
-/// gradients stand in this order in one buffer. A bucket is then a range of it.
-std::vector<dense_layer> const layers{{32, 1}, {32, 32}, {2, 32}};
+/// A bucket is a range of its gradients.
+dense_network const network{{{32, 1}, {32, 32}, {2, 32}}};
 
 struct trained {
   std::vector<float> weights;
@@ -31,7 +31,7 @@ struct trained {
 
 std::vector<float> first_weights() {
   std::vector<float> result;
-  for (auto const& layer : layers) {
+  for (auto const& layer : network.layers) {
     result.resize(result.size() + layer.weight_count());
     write_first_weights(layer, result.data() + result.size() - layer.weight_count());
   }
@@ -48,30 +48,17 @@ trained train(labelled_points const& own, std::vector<float>& gradients,
   trained result{first_weights(), {}};
   auto const count = static_cast<float>(own.labels.size());
   for (int step = 0; step < steps; ++step) {
-    // Forward: outputs[k] is the input of layers[k], and outputs of the list's front come last.
-    std::vector<std::vector<float>> outputs(layers.size() + 1);
-    outputs.back() = own.points;
-    std::size_t at = result.weights.size();  // of the layer's weights
-    for (std::size_t k = layers.size(); k-- > 0;) {
-      at -= layers[k].weight_count();
-      outputs[k] = layers[k].forward(result.weights.data() + at, outputs[k + 1]);
-    }
+    auto const values = network.forward(result.weights, own.points);
     // The loss is the mean square of the errors, halved.
-    auto of_output = outputs[0];
+    auto of_output = values[0];
     float loss = 0;
     for (std::size_t k = 0; k < of_output.size(); ++k) {
-      of_output[k] = (outputs[0][k] - own.labels[k]) / count;
+      of_output[k] = (values[0][k] - own.labels[k]) / count;
       loss += of_output[k] * of_output[k] * count / 2;
     }
     result.losses.push_back(loss);
-    // Backward.
     std::fill(gradients.begin(), gradients.end(), 0.0F);
-    for (std::size_t k = 0; k < layers.size(); ++k) {
-      of_output = layers[k].backward(result.weights.data() + at, outputs[k + 1], outputs[k],
-                                     of_output, gradients.data() + at);
-      at += layers[k].weight_count();
-      on_gradients(at);
-    }
+    network.backward(result.weights, values, std::move(of_output), gradients, on_gradients);
     on_step();
     for (std::size_t k = 0; k < gradients.size(); ++k) {
       result.weights[k] -= learning_rate * gradients[k];
@@ -87,11 +74,11 @@ trained train_in_parallel(Comm& comm, blink::prepared_schedule& trees) {
     std::size_t end;
     blink::queued_call average;
   };
-  std::vector<float> gradients(first_weights().size());
+  std::vector<float> gradients(network.weight_count());
   blink::call_queue queue(comm, blink::progress::thread);
   std::vector<bucket> buckets;
   std::size_t begin = 0, end = 0;
-  for (auto const& layer : layers) {
+  for (auto const& layer : network.layers) {
     end += layer.weight_count();
     if (end - begin < bucket_elements && end < gradients.size()) continue;
     float* const data = gradients.data() + begin;
@@ -123,7 +110,7 @@ int main() {
     by_rank[static_cast<std::size_t>(comm.rank())] = train_in_parallel(comm, trees);
   });
 
-  std::vector<float> gradients(first_weights().size());
+  std::vector<float> gradients(network.weight_count());
   auto const alone = train(make_points(0, samples), gradients, [](std::size_t) {}, [] {});
   bool are_equal = true;
   for (auto const& each : by_rank) are_equal = are_equal && each.weights == by_rank[0].weights;

@@ -43,20 +43,26 @@ class replaying_rank {
   replaying_rank(Comm& comm, blink::prepared_schedule& trees, iteration const& replayed,
                  replay_scale const& scale)
       : comm_(comm), replayed_(replayed), scale_(scale), queue_(comm, blink::progress::thread) {
+    std::size_t all = 0;
+    for (auto const& each : replayed.buckets) all += scale.elements(each.parameters);
+    gradients_.resize(all);
+    std::size_t at = 0;
     for (auto const& each : replayed.buckets) {
-      gradients_.emplace_back(scale.elements(each.parameters));
-      auto* const data = gradients_.back().data();
+      float* const data = gradients_.data() + at;
       float const* const input = data;
-      averages_.push_back(queue_.make(blink::collective::all_reduce, trees, input, data,
-                                      gradients_.back().size(), blink::avg{}));
+      auto const count = scale.elements(each.parameters);
+      averages_.push_back(
+          queue_.make(blink::collective::all_reduce, trees, input, data, count, blink::avg{}));
+      at += count;
     }
   }
 
+  /// The gradients of this rank before `run`, and their means after it; one bucket after the other.
+  [[nodiscard]] std::vector<float>& gradients() { return gradients_; }
+
   /// Writes gradients whose mean over the ranks is exact.
   void write_gradients(int round) {
-    for (auto& of_bucket : gradients_) {
-      std::fill(of_bucket.begin(), of_bucket.end(), static_cast<float>(comm_.rank() + round));
-    }
+    std::fill(gradients_.begin(), gradients_.end(), static_cast<float>(comm_.rank() + round));
   }
   /// Waits as long as the passes would compute, and starts each bucket's all-reduce when it is
   /// ready. Returns the time at which computation and all-reduces have ended.
@@ -78,13 +84,11 @@ class replaying_rank {
   void check(int round) const {
     float const expected =
         static_cast<float>(comm_.rank_count() - 1) / 2 + static_cast<float>(round);
-    for (auto const& of_bucket : gradients_) {
-      for (float const value : of_bucket) {
-        if (value == expected) continue;
-        throw std::runtime_error("replay: rank " + std::to_string(comm_.rank()) + " has " +
-                                 std::to_string(value) + ", expected the mean " +
-                                 std::to_string(expected));
-      }
+    for (float const value : gradients_) {
+      if (value == expected) continue;
+      throw std::runtime_error("replay: rank " + std::to_string(comm_.rank()) + " has " +
+                               std::to_string(value) + ", expected the mean " +
+                               std::to_string(expected));
     }
   }
 
@@ -92,39 +96,54 @@ class replaying_rank {
   Comm& comm_;
   iteration const& replayed_;
   replay_scale scale_;
-  std::vector<std::vector<float>> gradients_;  // by bucket; outlive the queue's calls
+  std::vector<float> gradients_;  // bucket after bucket; outlive the queue's calls
   blink::call_queue<Comm> queue_;
   std::vector<blink::queued_call> averages_;
 };
 
+/// The clock of the iterations of all ranks. An iteration lasts from the begin of its forward pass,
+/// which all ranks agree on, to the end of the last rank.
+class iteration_clock {
+ public:
+  explicit iteration_clock(int ranks) : ends_(static_cast<std::size_t>(ranks)) {}
+
+  /// Runs an iteration of one rank, and returns the seconds of all of them.
+  template <class Comm>
+  [[nodiscard]] double run(Comm& comm, replaying_rank<Comm>& mine) {
+    blink::barrier(comm);
+    if (comm.rank() == 0) begin_ = clock::now() + std::chrono::milliseconds(5);
+    blink::barrier(comm);
+    ends_[static_cast<std::size_t>(comm.rank())] = mine.run(begin_);
+    blink::barrier(comm);
+    auto const last = *std::max_element(ends_.begin(), ends_.end());
+    return std::chrono::duration<double>(last - begin_).count();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  clock::time_point begin_;
+  std::vector<clock::time_point> ends_;
+};
+
 /// Runs iterations of training over shaped links, and returns their median seconds. Computation is
-/// imitated by waiting, because ranks outnumber cores. An iteration lasts from the begin of its
-/// forward pass, which all ranks agree on, to the end of the last rank.
+/// imitated by waiting, because ranks outnumber cores.
 ///
 /// trees:  with the chunk sizes of the replay
 /// Throws: what the calls throw; std::runtime_error for a wrong average.
 [[nodiscard]] inline double replay(blink::schedule const& trees, iteration const& replayed,
                                    int iterations, replay_scale const& scale,
                                    step_costs const& costs = {}) {
-  using clock = std::chrono::steady_clock;
   blink::shaped_thread_ranks ranks(trees.rank_count, replay_options(scale, costs));
   auto& prepared = ranks.prepare(trees);
-  clock::time_point begin;
-  std::vector<clock::time_point> ends(static_cast<std::size_t>(trees.rank_count));
+  iteration_clock clock(trees.rank_count);
   std::vector<double> seconds;
   ranks.run([&](auto& comm) {
     replaying_rank mine(comm, prepared, replayed, scale);
     for (int round = -1; round < iterations; ++round) {  // the first is not counted
       mine.write_gradients(round);
-      blink::barrier(comm);
-      if (comm.rank() == 0) begin = clock::now() + std::chrono::milliseconds(5);
-      blink::barrier(comm);
-      ends[static_cast<std::size_t>(comm.rank())] = mine.run(begin);
+      double const taken = clock.run(comm, mine);
       mine.check(round);
-      blink::barrier(comm);
-      if (comm.rank() != 0 || round < 0) continue;
-      auto const last = *std::max_element(ends.begin(), ends.end());
-      seconds.push_back(std::chrono::duration<double>(last - begin).count());
+      if (comm.rank() == 0 && round >= 0) seconds.push_back(taken);
     }
   });
   return median(std::move(seconds));

@@ -10,18 +10,27 @@
 // `waits` is the part of an iteration in which a rank only communicates, and `of ring` the part of
 // the time with the best ring. `predicted` is the time by the simulation of the plan and the same
 // overlap, without a fitted number. `ratio` is the measured time divided by it.
+//
+// With --digits it trains a small network on images instead, up to a loss (train_digits.hpp). Ranks
+// do the arithmetic before the clock of an iteration starts, and its time is stated as above. The
+// losses must be those of one rank alone but for rounding. The images are scikit-learn's, which
+// Debian's python3-sklearn has in its folder datasets/data:
+//   zcat digits.csv.gz | training_bench --digits -
 
+#include "csv_file.hpp"
+#include "digits_table.hpp"
 #include "replay.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -37,11 +46,18 @@ using namespace blink_bench;
 constexpr char const* usage =
     "Usage: training_bench [OPTIONS]\n"
     "  --images N      images of each rank in an iteration; default 32\n"
+    "  --time X        everything takes X times as long; default 20, with --digits 4000\n"
+    "  --csv FILE      also write the rows to this file\n"
+    "of a replay:\n"
     "  --iterations N  of which the median counts; default 5\n"
     "  --data X        the replay moves 1/X of the bytes; default 500\n"
-    "  --time X        the replay takes X times as long; default 20\n"
     "  --network NAME  only this network, such as VGG-16\n"
-    "  --csv FILE      also write the rows to this file\n";
+    "of a training:\n"
+    "  --digits FILE   train on these images: 64 pixels and a label on each line; - is standard "
+    "input\n"
+    "  --hidden N      outputs of each of three layers; default 512\n"
+    "  --loss X        train until the loss is less; default 0.05\n"
+    "  --seed N        of the first weights and the order of the images; default 1\n";
 
 struct bench_options {
   int images = 32;
@@ -49,6 +65,8 @@ struct bench_options {
   replay_scale scale;
   std::string network;
   std::string csv;
+  std::string digits;  // a file
+  digits_settings training;
 };
 
 /// Throws: std::runtime_error if the text is no number from `least` to `most`.
@@ -65,22 +83,48 @@ void read_number(std::string_view name, std::string_view text, Number& value, Nu
 
 bench_options read_options(std::vector<std::string_view> const& arguments) {
   bench_options result;
-  std::map<std::string_view, std::function<void(std::string_view)>> const readers{
-      {"--images", [&](auto text) { read_number("--images", text, result.images, 1, 1'000'000); }},
-      {"--iterations",
-       [&](auto text) { read_number("--iterations", text, result.iterations, 1, 10'000); }},
-      {"--data", [&](auto text) { read_number("--data", text, result.scale.data, 1.0, 1e9); }},
-      {"--time", [&](auto text) { read_number("--time", text, result.scale.time, 0.01, 1e4); }},
-      {"--network", [&](auto text) { result.network = text; }},
-      {"--csv", [&](auto text) { result.csv = text; }}};
+  std::optional<double> time;
+  std::size_t hidden = result.training.hidden.front();
+  enum class mode { both, replay, training };
+  struct option {
+    mode used_in;
+    std::function<void(std::string_view)> read;
+  };
+  auto const number = [](std::string_view name, auto& value, auto least, auto most) {
+    return [=, &value](std::string_view text) { read_number(name, text, value, least, most); };
+  };
+  std::map<std::string_view, option> const options{
+      {"--images", {mode::both, number("--images", result.images, 1, 1'000'000)}},
+      {"--time",
+       {mode::both, [&](auto text) { read_number("--time", text, time.emplace(), 0.01, 1e6); }}},
+      {"--csv", {mode::both, [&](auto text) { result.csv = text; }}},
+      {"--iterations", {mode::replay, number("--iterations", result.iterations, 1, 10'000)}},
+      {"--data", {mode::replay, number("--data", result.scale.data, 1.0, 1e9)}},
+      {"--network", {mode::replay, [&](auto text) { result.network = text; }}},
+      {"--digits", {mode::training, [&](auto text) { result.digits = text; }}},
+      {"--hidden",
+       {mode::training, number("--hidden", hidden, std::size_t{1}, std::size_t{1} << 14)}},
+      {"--loss", {mode::training, number("--loss", result.training.loss, 1e-4, 2.3)}},
+      {"--seed", {mode::training, number("--seed", result.training.seed, 0U, 4'294'967'295U)}}};
   for (std::size_t k = 0; k < arguments.size(); k += 2) {
-    auto const reader = readers.find(arguments[k]);
-    if (reader == readers.end() || k + 1 == arguments.size()) {
+    auto const known = options.find(arguments[k]);
+    if (known == options.end() || k + 1 == arguments.size()) {
       throw std::runtime_error("found " + std::string(arguments[k]) +
                                ", expected an option and its value\n" + usage);
     }
-    reader->second(arguments[k + 1]);
+    known->second.read(arguments[k + 1]);
   }
+  auto const wrong = result.digits.empty() ? mode::training : mode::replay;
+  for (std::size_t k = 0; k < arguments.size(); k += 2) {
+    if (options.at(arguments[k]).used_in != wrong) continue;
+    throw std::runtime_error(
+        std::string(arguments[k]) +
+        (result.digits.empty() ? ": expected --digits FILE" : " with --digits") + ", see --help");
+  }
+  if (!result.digits.empty()) result.scale = {1, 4000};
+  if (time) result.scale.time = *time;
+  result.training.images = result.images;
+  std::fill(result.training.hidden.begin(), result.training.hidden.end(), hidden);
   return result;
 }
 
@@ -137,47 +181,35 @@ void print_row(training_machine const& machine, std::size_t k, network const& tr
   std::fflush(stdout);
 }
 
-/// The rows as a file, if one is wanted.
-class csv_file {
- public:
-  csv_file(std::string name, std::string const& head) : name_(std::move(name)) {
-    if (name_.empty()) return;
-    file_.open(name_);
-    file_ << head << "machine,network,trees,GB/s,compute ms,measured ms,predicted ms\n";
-    expect_written();
-  }
-  void add(training_machine const& machine, contender const& planned, network const& trained,
-           measured_row const& row) {
-    if (name_.empty()) return;
-    file_ << machine.name << ',' << trained.name << ',' << planned.name << ','
-          << planned.planned.rate.to_double() << ',' << row.compute * 1e3 << ','
-          << row.measured * 1e3 << ',' << row.predicted * 1e3 << std::endl;
-    expect_written();
-  }
-
- private:
-  void expect_written() const {
-    if (!file_) throw std::runtime_error("--csv " + name_ + ": the file cannot be written");
-  }
-
-  std::string name_;
-  std::ofstream file_;
-};
+std::string csv_row(training_machine const& machine, contender const& planned,
+                    network const& trained, measured_row const& row) {
+  std::ostringstream line;
+  line << machine.name << ',' << trained.name << ',' << planned.name << ','
+       << planned.planned.rate.to_double() << ',' << row.compute * 1e3 << ',' << row.measured * 1e3
+       << ',' << row.predicted * 1e3 << '\n';
+  return line.str();
+}
 
 std::string head_of(bench_options const& options) {
   double load[1] = {};
   (void)getloadavg(load, 1);
   std::ostringstream head;
   head << "# " << options.images << " images a rank, 1/" << options.scale.data << " of the bytes, "
-       << options.scale.time << " times as long, median of " << options.iterations << "; load "
-       << std::round(10 * load[0]) / 10 << '\n';
+       << options.scale.time << " times as long, ";
+  if (options.digits.empty()) {
+    head << "median of " << options.iterations;
+  } else {
+    head << "three layers of " << options.training.hidden.front() << " before the last one, loss "
+         << options.training.loss << ", seed " << options.training.seed;
+  }
+  head << "; load " << std::round(10 * load[0]) / 10 << '\n';
   return head.str();
 }
 
-void run_bench(bench_options const& options) {
+void run_replays(bench_options const& options, std::string const& head) {
   auto const networks = chosen_networks(options.network);
-  auto const head = head_of(options);
-  csv_file csv(options.csv, head);
+  csv_file csv(options.csv,
+               head + "machine,network,trees,GB/s,compute ms,measured ms,predicted ms\n");
   std::fputs(head.c_str(), stdout);
   for (auto const& machine : training_machines()) {
     print_head(machine);
@@ -185,7 +217,7 @@ void run_bench(bench_options const& options) {
       std::vector<measured_row> rows;
       for (auto const& planned : machine.contenders) {
         rows.push_back(measure(trained, planned, options));
-        csv.add(machine, planned, trained, rows.back());
+        csv.add(csv_row(machine, planned, trained, rows.back()));
       }
       for (std::size_t k = 0; k < rows.size(); ++k) print_row(machine, k, trained, rows);
     }
@@ -200,7 +232,13 @@ int main(int argc, char** argv) {
       std::fputs(usage, stdout);
       return 0;
     }
-    run_bench(read_options({argv + 1, argv + argc}));
+    auto const options = read_options({argv + 1, argv + argc});
+    auto const head = head_of(options);
+    if (options.digits.empty()) {
+      run_replays(options, head);
+    } else {
+      run_digits(options.digits, options.csv, head, options.scale, options.training);
+    }
     return 0;
   } catch (std::exception const& fault) {
     std::fprintf(stderr, "training_bench: %s\n", fault.what());
