@@ -68,8 +68,8 @@ void add_export_options(CLI::App& command, export_options& options) {
   command
       .add_option(
           "--slices", options.slices,
-          "of --goal and --chakra: parts of each chunk that follow one another, as runtimes "
-          "cut them")
+          "of --msccl, --goal and --chakra: parts of each chunk that follow one another; more let "
+          "deep trees of an all_reduce reach their rate")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   command
@@ -105,6 +105,7 @@ void export_msccl(topology const& machine, plan const& p, export_options const& 
   step_program_options wanted;
   wanted.instances = options.instances;
   wanted.most_chunks = options.chunks;
+  wanted.slices = options.slices;
   wanted.limits = limits_of(dialect_of(options.dialect));
   auto const result = make_step_program(machine, p, wanted);
   auto const report = check_program(result.program);

@@ -53,7 +53,7 @@ constexpr std::size_t longest_table = 64;
 /// The longest search for the class of a symmetric machine, in refinements times links. It takes
 /// well below a second.
 constexpr std::int64_t class_work = 1'000'000;
-constexpr std::int64_t most_work_of_step = 20'000'000;  // nodes x links
+constexpr std::int64_t most_work_of_step = 20'000'000;  // nodes x (nodes + links)
 
 std::string number(topology const& machine, rational const& steps) {
   char text[32];
@@ -118,7 +118,8 @@ void print_summary(topology const& machine) {
     std::printf("joined    by %s alone\n", std::string(to_text(*kind)).c_str());
   }
   auto const links = static_cast<std::int64_t>(machine.links.size());
-  if (links * static_cast<std::int64_t>(machine.nodes.size()) > most_work_of_step) return;
+  auto const nodes = static_cast<std::int64_t>(machine.nodes.size());
+  if (nodes * (nodes + links) > most_work_of_step) return;
   auto const form = canonical(machine, class_work / std::max<std::int64_t>(links, 1));
   if (form.is_exact) {
     std::printf("class     %s, equal for isomorphic machines\n", short_name(form.key).c_str());

@@ -30,10 +30,11 @@ struct message_program_options {
   double cost_per_byte = 0;  ///< nanoseconds to add a received byte to another one
 };
 
-/// The limits of step programs that simulators read: none, because they have no tables.
+/// The limits of step programs that simulators read: none, because they have no tables. Only data
+/// order their operations.
 [[nodiscard]] constexpr step_program_limits limits_of_simulators() {
   constexpr int most = std::numeric_limits<int>::max();
-  return {most, most, most, most, most, most, most};
+  return {most, most, most, most, most, most, most, false};
 }
 
 namespace detail {

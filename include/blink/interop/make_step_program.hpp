@@ -32,6 +32,9 @@ struct step_program_limits {
   int chunks_per_step = 71;
   int chunks = 32767;   ///< of the buffer
   int elements = 4096;  ///< of the file, for one rank: algo, gpu, blocks, steps
+  /// Blocks do their steps strictly in order. So chunks have steps of their own, and what arrives
+  /// has a block of its own, unless these do not fit.
+  bool in_order = true;
 };
 
 /// Parameters of a step program.
@@ -39,6 +42,7 @@ struct step_program_options {
   /// copies of the program, each on channels and a slice of the buffer of its own
   int instances = 1;
   int most_chunks = 512;  ///< into which one instance cuts the buffer; weights are rounded to them
+  int slices = 1;         ///< of each of these chunks, one after the other in the same blocks
   step_program_limits limits = {};
 };
 
@@ -141,6 +145,19 @@ inline void require_writable(topology const& machine, plan const& plan) {
   }
 }
 
+/// True if the numbers of steps are within the limits.
+[[nodiscard]] inline bool has_short_blocks(step_program const& program,
+                                           step_program_limits const& limits) {
+  return std::all_of(program.ranks.begin(), program.ranks.end(), [&](rank_program const& rank) {
+    std::ptrdiff_t elements = 2 + std::ssize(rank.blocks);
+    for (auto const& block : rank.blocks) {
+      elements += std::ssize(block.steps);
+      if (std::ssize(block.steps) > limits.steps) return false;
+    }
+    return elements <= limits.elements;
+  });
+}
+
 /// Throws: planning_error with the numbers, if the program exceeds a limit.
 inline void require_limits(step_program const& program, step_program_limits const& limits) {
   auto const require = [](std::int64_t found, int most, std::string const& what) {
@@ -173,23 +190,27 @@ inline void require_limits(step_program const& program, step_program_limits cons
 /// Converts a plan into a step program.
 ///
 /// Trees that share an edge share its two thread blocks and send their chunks one after the other.
-/// So the number of blocks grows with the number of neighbours, not of trees. The program works in
-/// place and out of place (all_to_all: only out of place). A rank reads its own contributions from
-/// the input. Results and partial sums go to the output, or to scratch where the collective gives a
-/// rank no output. If there are more blocks than fit, connections that forward nothing to each
-/// other are also paired.
+/// So the number of blocks grows with the number of neighbours, not of trees. All blocks
+/// follow one schedule of the links, in which chunks with the longest way to go pass first.
+/// The program works in place and out of place (all_to_all: only out of place). A rank
+/// reads its own contributions from the input. Results and partial sums go to the output, or to
+/// scratch where the collective gives a rank no output. If there are more blocks than fit,
+/// connections that forward chunks to each other share a block, then others too.
 ///
-/// machine: where the plan's links are; used for the rate with whole chunks
-/// Pre:     the plan passes `check_plan`; instances and chunks are positive.
+/// Blocks repeat their steps for one part of the message after the other. Where trees are deep, a
+/// block's last steps wait for chunks that come far. With more slices, other chunks pass meanwhile.
+///
+/// machine: where the plan's links are; used for the order, and the rate with whole chunks
+/// Pre:     the plan passes `check_plan`; instances, chunks and slices are positive.
 /// Post:    passes `check_program` with a single slot in each queue.
 /// Time:    O(steps log steps), plus most_chunks * links of trees where weights must be rounded.
-/// Throws:  precondition_error for instances or chunks below 1; planning_error with the numbers,
-///          for a plan beyond the limits. Also for unequal shares, forwarding ranks, switches as
-///          tree nodes, and collectives of no step program.
+/// Throws:  precondition_error for instances, chunks or slices below 1; planning_error with the
+///          numbers, for a plan beyond the limits. Also for unequal shares, forwarding ranks,
+///          switches as tree nodes, and collectives of no step program.
 [[nodiscard]] inline step_program_result make_step_program(
     topology const& machine, plan const& plan, step_program_options const& options = {}) {
-  expects(options.instances > 0 && options.most_chunks > 0,
-          "make_step_program: expected instances and chunks above 0");
+  expects(options.instances > 0 && options.most_chunks > 0 && options.slices > 0,
+          "make_step_program: expected instances, chunks and slices above 0");
   detail::require_writable(machine, plan);
   int const ranks = static_cast<int>(plan.ranks.size());
   detail::chunk_rounding const rounding(machine, plan);
@@ -200,11 +221,15 @@ inline void require_limits(step_program const& program, step_program_limits cons
   step_program_result result;
   result.rate = shares.rate;
   if (shares.rate < plan.rate) result.loss = 1 - ratio(shares.rate, plan.rate);
-  auto const part = shares.of_part * options.instances;
+  constexpr std::int64_t most_int = std::numeric_limits<int>::max();
+  auto const chunks = shares.of_part * options.slices;  // of a part in one instance
+  if (chunks > most_int)
+    throw planning_error(std::to_string(options.slices) + " slices are too many");
+  auto const part = chunks * options.instances;
   // Gather and scatter count the chunks of one rank, all other collectives those of the whole
   // buffer.
   bool const counts_all = cut_by_ranks && !has_root(plan.collective);
-  if (part * ranks > std::numeric_limits<int>::max()) {
+  if (part > most_int / ranks) {
     throw planning_error(std::to_string(options.instances) + " instances are too many");
   }
   auto& program = result.program;
@@ -212,6 +237,8 @@ inline void require_limits(step_program const& program, step_program_limits cons
   program.collective = plan.collective;
   program.chunk_count = static_cast<int>(counts_all ? part * ranks : part);
   program.runs_in_place = !sends_and_receives(plan.collective);
+  auto const& limits = options.limits;
+  detail::require_limits(program, limits);  // before work for more chunks than fit
 
   detail::program_layout const layout(plan, static_cast<int>(part));
   auto const& first = plan.trees.front();
@@ -219,30 +246,34 @@ inline void require_limits(step_program const& program, step_program_limits cons
     bool const is_end = is_point_to_point(plan.collective) && is_to_root(plan.collective);
     program.root = layout.rank_of(is_end ? rounding.parts().front().to : first.root);
   }
-  auto const trees_of = [&](int instance) {
+  // Each tree in pieces, one for each step.
+  auto const trees_of = [&](int instance, int piece) {
     std::vector<detail::carried_tree> trees;
     for (auto const& each : rounding.parts()) {
-      int chunk = instance * static_cast<int>(shares.of_part);
+      int chunk = instance * static_cast<int>(chunks);
       for (auto const t : each.trees) {
-        for (auto left = static_cast<int>(shares.count[t]); left > 0;) {
-          int const count = std::min(left, options.limits.chunks_per_step);
-          trees.push_back(layout.place(each, plan.trees[t], chunk, count));
-          chunk += count;
-          left -= count;
+        int const whole = static_cast<int>(shares.count[t]) * options.slices;
+        for (int done = 0; done < whole; done += piece) {
+          int const count = std::min(whole - done, piece);
+          trees.push_back(layout.place(each, plan.trees[t], chunk + done, count));
+          trees.back().slice = done / static_cast<int>(shares.count[t]);
         }
+        chunk += whole;
       }
     }
     return trees;
   };
-  auto const write = [&](bool pairs_all) {
+  detail::passing_times const times(machine, plan, [&](int node) { return layout.rank_of(node); });
+  auto const write = [&](detail::paired_connections paired, int piece) {
     auto const pairing =
-        detail::pair_blocks(trees_of(0), ranks, options.limits.blocks_per_channel, pairs_all);
+        detail::pair_blocks(trees_of(0, piece), ranks, options.limits.blocks_per_channel, paired);
     program.channel_count = pairing.channel_count * options.instances;
     program.ranks.assign(static_cast<std::size_t>(ranks), {});
     result.most_blocks = result.most_steps = 0;
     for (int instance = 0; instance < options.instances; ++instance) {
-      auto const trees = trees_of(instance);
-      detail::program_writer(trees, pairing, instance * pairing.channel_count, program).write();
+      auto const trees = trees_of(instance, piece);
+      detail::program_writer(trees, pairing, times, instance * pairing.channel_count, program)
+          .write();
     }
     for (int rank = 0; rank < ranks; ++rank) {
       auto& here = program.ranks[static_cast<std::size_t>(rank)];
@@ -268,9 +299,23 @@ inline void require_limits(step_program const& program, step_program_limits cons
       }
     }
   };
-  write(false);
-  if (result.most_blocks > options.limits.blocks) write(true);
-  detail::require_limits(program, options.limits);
+  int const busiest = detail::most_chunks_of_a_connection(trees_of(0, limits.chunks_per_step));
+  using detail::paired_connections;
+  int piece = limits.chunks_per_step;
+  auto paired = paired_connections::that_forward;
+  if (limits.in_order) {
+    piece = std::min(piece, 1 + (busiest - 1) / std::max(1, limits.steps));
+    paired = paired_connections::none;
+  }
+  write(paired, piece);
+  for (auto const more : {paired_connections::that_forward, paired_connections::all}) {
+    if (result.most_blocks > limits.blocks) write(paired = more, piece);
+  }
+  while (!detail::has_short_blocks(program, limits) && piece < limits.chunks_per_step) {
+    piece = std::min(2 * piece, limits.chunks_per_step);
+    write(paired, piece);
+  }
+  detail::require_limits(program, limits);
   return result;
 }
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,17 +20,25 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
+/// By position of a node: the heads of its links that `use` accepts. If not `forward`, the tails of
+/// those towards it.
+template <class Use>
+std::vector<std::vector<int>> successors(topology const& machine, bool forward, Use use) {
+  std::vector<std::vector<int>> result(machine.nodes.size());
+  for (auto const& l : machine.links) {
+    if (!use(l)) continue;
+    auto const [from, to] = forward ? std::pair(l.tail, l.head) : std::pair(l.head, l.tail);
+    result[static_cast<std::size_t>(from)].push_back(to);
+  }
+  return result;
+}
+
 /// By position of a node: true if some node in `start` reaches that node along links that `use`
 /// accepts. If not `forward`, true if that node reaches some node in `start`.
 template <class Use>
 std::vector<bool> reached(topology const& machine, std::vector<int> const& start, bool forward,
                           Use use) {
-  std::vector<std::vector<int>> next(machine.nodes.size());
-  for (auto const& l : machine.links) {
-    if (!use(l)) continue;
-    auto const [from, to] = forward ? std::pair(l.tail, l.head) : std::pair(l.head, l.tail);
-    next[static_cast<std::size_t>(from)].push_back(to);
-  }
+  auto const next = successors(machine, forward, use);
   std::vector<bool> result(machine.nodes.size());
   std::vector<int> open = start;
   for (int const v : start) result[static_cast<std::size_t>(v)] = true;
@@ -56,32 +66,79 @@ bool joins_all_ranks(topology const& machine, Use use) {
   });
 }
 
+/// By position of a node: the number of its strongly connected component.
+///
+/// Source: M. Sharir, "A strong-connectivity algorithm and its applications in data flow analysis",
+///         1981.
+/// Time:   O(nodes + links).
+inline std::vector<int> strong_components(topology const& machine) {
+  auto const all = [](link const&) { return true; };
+  auto const next = successors(machine, true, all);
+  auto const before = successors(machine, false, all);
+  std::vector<std::size_t> looked(next.size(), 0);  // successors that the search has looked at
+  std::vector<bool> is_seen(next.size());
+  std::vector<int> order;  // in which the search leaves nodes
+  std::vector<int> open;
+  for (int root = 0; root < std::ssize(next); ++root) {
+    if (is_seen[static_cast<std::size_t>(root)]) continue;
+    is_seen[static_cast<std::size_t>(root)] = true;
+    open.push_back(root);
+    while (!open.empty()) {
+      auto const here = static_cast<std::size_t>(open.back());
+      if (looked[here] == next[here].size()) {
+        order.push_back(open.back());
+        open.pop_back();
+        continue;
+      }
+      int const to = next[here][looked[here]++];
+      if (is_seen[static_cast<std::size_t>(to)]) continue;
+      is_seen[static_cast<std::size_t>(to)] = true;
+      open.push_back(to);
+    }
+  }
+  std::vector<int> result(next.size(), -1);
+  int count = 0;
+  while (!order.empty()) {
+    int const root = order.back();
+    order.pop_back();
+    if (result[static_cast<std::size_t>(root)] >= 0) continue;
+    result[static_cast<std::size_t>(root)] = count;
+    open.push_back(root);
+    while (!open.empty()) {
+      auto const here = static_cast<std::size_t>(open.back());
+      open.pop_back();
+      for (int const from : before[here]) {
+        if (result[static_cast<std::size_t>(from)] >= 0) continue;
+        result[static_cast<std::size_t>(from)] = count;
+        open.push_back(from);
+      }
+    }
+    ++count;
+  }
+  return result;
+}
+
 }  // namespace detail
 
 /// The ranks in groups. Two ranks share a group if each reaches the other, through switches and
 /// other ranks.
 ///
-/// Time: O(groups * (nodes + links)).
+/// Time: O(nodes + links).
 /// Pre:  `validate(machine)` does not throw.
 /// Post: every rank is in one group, by its id. Groups are in the order of their first ranks, ranks
 ///       in the order of the machine.
 [[nodiscard]] inline std::vector<std::vector<int>> rank_groups(topology const& machine) {
-  auto const any = [](link const&) { return true; };
+  auto const component = detail::strong_components(machine);
+  std::vector<std::size_t> group_of(machine.nodes.size(), SIZE_MAX);  // by component
   std::vector<std::vector<int>> result;
-  std::vector<bool> grouped(machine.nodes.size());
-  auto const ranks = machine.rank_positions();
-  for (int const first : ranks) {
-    if (grouped[static_cast<std::size_t>(first)]) continue;
-    auto const out = detail::reached(machine, {first}, true, any);
-    auto const in = detail::reached(machine, {first}, false, any);
-    std::vector<int> group;
-    for (int const rank : ranks) {
-      auto const r = static_cast<std::size_t>(rank);
-      if (!out[r] || !in[r]) continue;
-      grouped[r] = true;
-      group.push_back(machine.nodes[r].id);
+  for (int const rank : machine.rank_positions()) {
+    auto const at = static_cast<std::size_t>(rank);
+    auto& group = group_of[static_cast<std::size_t>(component[at])];
+    if (group == SIZE_MAX) {
+      group = result.size();
+      result.emplace_back();
     }
-    result.push_back(std::move(group));
+    result[group].push_back(machine.nodes[at].id);
   }
   return result;
 }
