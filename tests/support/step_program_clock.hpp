@@ -28,9 +28,7 @@ class step_program_clock {
  public:
   /// slots: chunks between two blocks that are sent, or being sent, and not yet taken
   step_program_clock(topology const& machine, step_program const& program, int slots)
-      : program_(&program),
-        slots_(slots),
-        chunk_(1.0 / static_cast<double>(detail::whole_chunks(program))) {
+      : slots_(slots), chunk_(1.0 / static_cast<double>(detail::whole_chunks(program))) {
     std::vector<int> ids;
     for (int const at : machine.rank_positions()) {
       ids.push_back(machine.nodes[static_cast<std::size_t>(at)].id);
@@ -194,7 +192,6 @@ class step_program_clock {
     }
   }
 
-  step_program const* program_;
   int slots_;
   double chunk_;  // bytes
   std::vector<std::size_t> first_;

@@ -133,10 +133,10 @@ class program_writer {
   void write() {
     auto transfers = transfers_of(*trees_);
     set_times(transfers, *trees_, *times_);
-    std::stable_sort(transfers.begin(), transfers.end(), [](auto const& a, auto const& b) {
-      return std::pair(a.ends, a.begins) < std::pair(b.ends, b.begins);
-    });
-    for (auto const& each : transfers) write_transfer(each);
+    // Equal times keep the order of the trees.
+    std::multimap<std::pair<std::int64_t, std::int64_t>, tree_transfer const*> by_end;
+    for (auto const& each : transfers) by_end.emplace(std::pair(each.ends, each.begins), &each);
+    for (auto const& [times, each] : by_end) write_transfer(*each);
   }
 
  private:
