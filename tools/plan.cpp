@@ -49,6 +49,7 @@ struct plan_arguments : machine_choice {
   std::string bytes = "0";
   double slow_start_microseconds = 0;
   size_options sizes;
+  table_files files;  // of the table that is printed instead of a plan, or beside it
   hint_options hints;
   export_options exports;
   std::string repair;
@@ -295,7 +296,7 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
 
 /// Throws: input_error if --json or --csv is given for a plan without hints that prints no table.
 void expect_table(plan_arguments const& options, collective kind) {
-  auto const& files = options.sizes.files;
+  auto const& files = options.files;
   if (!files.are_requested() || !options.sizes.sizes.empty() || options.hints.frontier > 0) return;
   std::string const option = files.json.empty() ? "--csv" : "--json";
   if (!options.compare) {
@@ -333,8 +334,8 @@ void run_plan(plan_arguments const& options) {
     // ways are checked for each group
     auto const place = read_allocation(options, collective::broadcast);
     auto const groups = read_groups_option(options.groups, place.machine, request.collective);
-    auto const planned = show_groups(place, groups, options.budget(), options.compare, options.all,
-                                     options.sizes.files);
+    auto const planned =
+        show_groups(place, groups, options.budget(), options.compare, options.all, options.files);
     if (options.out.empty()) return;
     write_groups_file(planned, options.out);
     std::printf("\nplans written to %s\n", options.out.c_str());
@@ -350,12 +351,12 @@ void run_plan(plan_arguments const& options) {
   if (options.blocks > 0) {
     detail::expect_blocks(options.blocks, place.machine.rank_positions().size());
   }
-  if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes);
+  if (!options.sizes.sizes.empty()) return show_sizes(place, request, options.sizes, options.files);
   if (options.hints.frontier > 0)
-    return show_frontier(place.machine, request, options.hints.frontier, options.sizes.files);
+    return show_frontier(place.machine, request, options.hints.frontier, options.files);
   progress bar("planning", 0, options.seconds);
   auto const made =
-      hinted ? kinds_of_links{place, plan_with_hints(place, request, options.sizes.files), {}, {}}
+      hinted ? kinds_of_links{place, plan_with_hints(place, request, options.files), {}, {}}
              : plan_on_kinds(std::move(place), request, options);
   bar.clear();
   auto const& p = made.planned.plan;
@@ -365,7 +366,7 @@ void run_plan(plan_arguments const& options) {
     print_block_order(made.place, p, options.blocks, request.budget);
   }
   if (has_spanning_trees(p.collective) && !hinted) {
-    show_comparison(made.place, p, request.budget, options.compare, options.sizes.files);
+    show_comparison(made.place, p, request.budget, options.compare, options.files);
   }
   write_outputs(made.place.machine, p, options);
 }
@@ -466,6 +467,8 @@ void add_plan_command(CLI::App& app) {
       ->capture_default_str();
   add_hint_options(*command, options->hints);
   add_size_options(*command, options->sizes);
+  add_table_files(*command, options->files,
+                  "of --sizes, --frontier, --compare, --groups or hints: ");
   refuse_ignored_options(*command);
   command->callback([options] { run_plan(*options); });
 }

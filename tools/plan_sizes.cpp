@@ -59,7 +59,6 @@ void add_size_options(CLI::App& command, size_options& options) {
   command.add_option("--sizes", options.sizes,
                      "instead: the planner that is fastest by the cost model for each size of\n"
                      "the buffer, such as 8:1G, and where it changes");
-  add_table_files(command, options.files, "of --sizes, --frontier, --compare, --groups or hints: ");
   add_output_option(command, "--tuning", options.algorithms,
                     "write what runs here, for `read_tuning_file` and `blink perf --tuning`: the\n"
                     "plan, or with --sizes the fastest for each size");
@@ -73,7 +72,8 @@ std::string bytes_in_words(std::size_t bytes) {
   return std::to_string(bytes) + units[unit];
 }
 
-void show_sizes(allocation const& place, plan_request const& request, size_options const& options) {
+void show_sizes(allocation const& place, plan_request const& request, size_options const& options,
+                table_files const& files) {
   auto const& machine = place.machine;
   auto const range = read_sizes("--sizes", options.sizes);
   progress bar("planning by all planners");
@@ -140,13 +140,12 @@ void show_sizes(allocation const& place, plan_request const& request, size_optio
     std::printf("no plan of %s: %s\n", planner.c_str(), reason.c_str());
     refused.push_back({{"planner", planner}, {"reason", reason}});
   }
-  write_table_files(options.files,
-                    nlohmann::ordered_json{{"blink_sizes", 1},
-                                           {"collective", to_text(request.collective)},
-                                           {"machine", machine.name},
-                                           {"rows", std::move(rows)},
-                                           {"fastest_from", std::move(from)},
-                                           {"refused", std::move(refused)}});
+  write_table_files(files, nlohmann::ordered_json{{"blink_sizes", 1},
+                                                  {"collective", to_text(request.collective)},
+                                                  {"machine", machine.name},
+                                                  {"rows", std::move(rows)},
+                                                  {"fastest_from", std::move(from)},
+                                                  {"refused", std::move(refused)}});
 }
 
 }  // namespace blink::tools

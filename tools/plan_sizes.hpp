@@ -34,15 +34,17 @@ void add_cost_options(CLI::App& command, cost_options& options);
 
 /// Options of `blink plan --sizes`.
 struct size_options {
-  std::string sizes;  ///< empty: not requested
-  table_files files;
+  std::string sizes;       ///< empty: not requested
   std::string algorithms;  ///< a file; also without sizes
   cost_options cost;
 };
 void add_size_options(CLI::App& command, size_options& options);
 
 /// Prints the fastest planner for each size and the sizes where it changes.
-void show_sizes(allocation const& place, plan_request const& request, size_options const& options);
+///
+/// files: of the table of sizes
+void show_sizes(allocation const& place, plan_request const& request, size_options const& options,
+                table_files const& files);
 
 /// Returns text such as "1.5K" or "16M" if that is exact, else the number.
 [[nodiscard]] std::string bytes_in_words(std::size_t bytes);

@@ -154,21 +154,6 @@ namespace detail {
 /// wait for a core. Larger chunks are chosen so; no prediction contains it.
 inline constexpr double woken_seconds = 1e-4;
 
-/// The chunk sizes of a replay, by tree: those that the cost model finds best for a full bucket.
-///
-/// bucket_bytes: of the machine, not of the replay
-[[nodiscard]] inline std::vector<double> chunks_of(
-    contender const& planned, replay_scale const& scale, step_costs const& costs,
-    double bucket_bytes = static_cast<double>(bucket_limits{}.bytes)) {
-  blink::cost_parameters parameters;
-  parameters.start_seconds = 0;
-  parameters.step_seconds = woken_seconds;
-  parameters.bytes_per_unit = scale.bytes_per_unit();
-  auto const machine = with_latency(planned.machine, costs.latency_seconds * scale.time);
-  auto const cost = blink::cost_of(machine, planned.planned, parameters);
-  return blink::predict(cost, bucket_bytes / scale.data).chunk_bytes;
-}
-
 /// The time of the replay's all-reduces by the simulation of the plan on the scaled links.
 class simulated_all_reduce {
  public:
@@ -203,14 +188,23 @@ class simulated_all_reduce {
   std::map<std::size_t, double> seconds_;
 };
 
-/// The chunk sizes by tree that the simulation finds best for a bucket: those of `chunks_of`, times
-/// a power of two. If chunks are small, `chunks_in_flight` of them do not fill the links during
-/// their latency. The cost model does not know that limit.
-[[nodiscard]] inline std::vector<double> simulated_chunks(contender const& planned,
-                                                          replay_scale const& scale,
-                                                          step_costs const& costs,
-                                                          std::size_t parameters) {
-  auto chunks = chunks_of(planned, scale, costs, static_cast<double>(parameters * sizeof(float)));
+/// The chunk sizes of a replay, by tree: those of the cost model for a bucket, times the power of
+/// two that the simulation finds best. The cost model does not know that `chunks_in_flight` of them
+/// may not fill the links during their latency, if they are small.
+///
+/// parameters: of the largest bucket
+[[nodiscard]] inline std::vector<double> chunks_of(contender const& planned,
+                                                   replay_scale const& scale,
+                                                   step_costs const& costs,
+                                                   std::size_t parameters = bucket_limits{}.bytes /
+                                                                            sizeof(float)) {
+  blink::cost_parameters model;
+  model.start_seconds = 0;
+  model.step_seconds = woken_seconds;
+  model.bytes_per_unit = scale.bytes_per_unit();
+  auto const machine = with_latency(planned.machine, costs.latency_seconds * scale.time);
+  double const bytes = static_cast<double>(parameters * sizeof(float)) / scale.data;
+  auto chunks = blink::predict(blink::cost_of(machine, planned.planned, model), bytes).chunk_bytes;
   std::vector<double> best;
   double least = 0;
   for (int doublings = 0; doublings <= 8; ++doublings) {

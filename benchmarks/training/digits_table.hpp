@@ -47,7 +47,7 @@ struct digits_row {
   auto const one = make_iteration(digits_network(how), how.images);
   std::size_t largest = 0;
   for (auto const& each : one.buckets) largest = std::max(largest, each.parameters);
-  auto const chunk_bytes = simulated_chunks(planned, scale, costs, largest);
+  auto const chunk_bytes = chunks_of(planned, scale, costs, largest);
   simulated_all_reduce simulated(planned, scale, costs, chunk_bytes);
   digits_row result;
   result.compute = one.compute_seconds;

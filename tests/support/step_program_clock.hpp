@@ -3,6 +3,7 @@
 
 #include <blink/interop/step_program.hpp>
 #include <blink/planning/plan/detail/route.hpp>
+#include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -28,30 +29,24 @@ class step_program_clock {
  public:
   /// slots: chunks between two blocks that are sent, or being sent, and not yet taken
   step_program_clock(topology const& machine, step_program const& program, int slots)
-      : slots_(slots), chunk_(1.0 / static_cast<double>(detail::whole_chunks(program))) {
+      : slots_(slots),
+        chunk_(1.0 / static_cast<double>(detail::whole_chunks(program))),
+        routes_(machine) {
     std::vector<int> ids;
     for (int const at : machine.rank_positions()) {
       ids.push_back(machine.nodes[static_cast<std::size_t>(at)].id);
     }
-    detail::router routes(machine);
-    std::map<std::pair<int, int>, std::size_t> links;
     for (std::size_t r = 0; r < program.ranks.size(); ++r) {
       first_.push_back(blocks_.size());
       for (auto const& from : program.ranks[r].blocks) {
         running here{&from, static_cast<int>(r)};
         if (from.send_peer >= 0) {
           here.out = connection(static_cast<int>(r), from.send_peer, from.channel);
-          auto const route =
-              routes.find(ids.at(r), ids.at(static_cast<std::size_t>(from.send_peer)), true);
-          auto const sent = std::count_if(from.steps.begin(), from.steps.end(),
-                                          [](auto const& step) { return sends(step.kind); });
-          routes.take(*route, sent);
-          for (std::size_t i = 0; i + 1 < route->path.size(); ++i) {
-            std::pair const ends(route->path[i], route->path[i + 1]);
-            auto const [known, fresh] = links.try_emplace(ends, rates_.size());
-            if (fresh) rates_.push_back(routes.capacity(ends.first, ends.second).to_double());
-            here.links.push_back(known->second);
-          }
+          here.route =
+              *routes_.find(ids.at(r), ids.at(static_cast<std::size_t>(from.send_peer)), true);
+          routes_.take(here.route,
+                       std::count_if(from.steps.begin(), from.steps.end(),
+                                     [](auto const& step) { return sends(step.kind); }));
         }
         if (from.receive_peer >= 0) {
           here.in = connection(from.receive_peer, static_cast<int>(r), from.channel);
@@ -111,7 +106,7 @@ class step_program_clock {
     program_block const* block;
     int rank;
     std::size_t in = 0, out = 0;  // queues
-    std::vector<std::size_t> links = {};
+    tree_edge route = {};         // of what it sends
     int iteration = 0;
     std::size_t step = 0;
     int done = 0;
@@ -164,31 +159,13 @@ class step_program_clock {
     ++b.iteration;
   }
 
-  /// Shares the links: the narrowest gives its messages equal rates, then the next.
   void share(std::vector<running*> const& flows) const {
-    auto left = rates_;
-    std::vector<int> users(rates_.size(), 0);
-    for (auto* b : flows) {
-      b->rate = 0;
-      for (auto const l : b->links) ++users[l];
+    detail::group_loads load;
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      detail::add_load(load, flows[i]->route, static_cast<int>(i), 1);
     }
-    for (auto open = flows.size(); open > 0;) {
-      std::size_t narrowest = 0;
-      double least = std::numeric_limits<double>::infinity();
-      for (std::size_t l = 0; l < rates_.size(); ++l) {
-        if (users[l] == 0 || left[l] / users[l] >= least) continue;
-        least = left[l] / users[l];
-        narrowest = l;
-      }
-      for (auto* b : flows) {
-        if (b->rate > 0 || std::ranges::count(b->links, narrowest) == 0) continue;
-        b->rate = least;
-        --open;
-        for (auto const l : b->links) {
-          left[l] -= least;
-          --users[l];
-        }
-      }
+    for (auto const& [i, rate] : detail::fair_paces(load, routes_)) {
+      flows[static_cast<std::size_t>(i)]->rate = rate.to_double();
     }
   }
 
@@ -198,7 +175,7 @@ class step_program_clock {
   std::vector<running> blocks_;
   std::map<std::tuple<int, int, int>, std::size_t> queue_;
   std::vector<queue> queues_;
-  std::vector<double> rates_;  // of links
+  detail::router routes_;
 };
 
 }  // namespace blink::test

@@ -3,8 +3,8 @@
 const log2_of = (ranks) => Math.ceil(Math.log2(ranks));
 const all_of = (count) => Array.from({length: count}, (_, i) => i);
 
-// An algorithm is a list of steps, and a step a list of moves {from, to, pieces, adds}. All moves of
-// a step happen at once: they send what ranks held before the step.
+// An algorithm has steps, and a step has moves: {from, to, pieces, adds}. The moves of one step
+// happen at once. They send what ranks held before it.
 const algorithms = {
   ring: {
     name: "Ring all-reduce", goal: "sums", pieces: (ranks) => ranks,

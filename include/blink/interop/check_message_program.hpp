@@ -210,9 +210,9 @@ inline void require_small_clocks(message_graph const& graph, std::vector<int> co
 /// - sends without a receive, receives without a send, and pairs of different sizes;
 /// - waits without end, whether sends end at once or with their receives.
 ///
-/// Where the places of data are known, it also runs the program on symbols: in place, out of place,
-/// or both, as the program says. A receive writes its destination when the message arrives. The run
-/// finds
+/// If a program says where its data is, the check also runs it on symbols. It runs it in place or
+/// out of place, or both, as the program says. A receive writes its destination when the message
+/// arrives. The run finds
 /// - reads before the write, and accesses to one chunk without an order, one of them a write;
 /// - messages that may overtake one another and be received in each other's place;
 /// - contributions that are added twice, and missing or misplaced results.

@@ -190,12 +190,12 @@ inline void require_limits(step_program const& program, step_program_limits cons
 /// Converts a plan into a step program.
 ///
 /// Trees that share an edge share its two thread blocks and send their chunks one after the other.
-/// So the number of blocks grows with the number of neighbours, not of trees. All blocks
-/// follow one schedule of the links, in which chunks with the longest way to go pass first.
-/// The program works in place and out of place (all_to_all: only out of place). A rank
-/// reads its own contributions from the input. Results and partial sums go to the output, or to
-/// scratch where the collective gives a rank no output. If there are more blocks than fit,
-/// connections that forward chunks to each other share a block, then others too.
+/// So the number of blocks grows with the number of neighbours, not of trees. All blocks follow one
+/// schedule of the links, in which chunks with the longest way to go pass first. The program works
+/// in place and out of place (all_to_all: only out of place). A rank reads its own contributions
+/// from the input. Results and partial sums go to the output, or to scratch where the collective
+/// gives a rank no output. If there are more blocks than fit, connections that forward chunks to
+/// each other share a block, then others too.
 ///
 /// Blocks repeat their steps for one part of the message after the other. Where trees are deep, a
 /// block's last steps wait for chunks that come far. With more slices, other chunks pass meanwhile.
@@ -203,7 +203,8 @@ inline void require_limits(step_program const& program, step_program_limits cons
 /// machine: where the plan's links are; used for the order, and the rate with whole chunks
 /// Pre:     the plan passes `check_plan`; instances, chunks and slices are positive.
 /// Post:    passes `check_program` with a single slot in each queue.
-/// Time:    O(steps log steps), plus most_chunks * links of trees where weights must be rounded.
+/// Time:    O(steps * steps of a block * log steps), if all chunks of a link are ready at once.
+///          Rounding of weights takes most_chunks * links of trees more.
 /// Throws:  precondition_error for instances, chunks or slices below 1; planning_error with the
 ///          numbers, for a plan beyond the limits. Also for unequal shares, forwarding ranks,
 ///          switches as tree nodes, and collectives of no step program.

@@ -39,6 +39,23 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return pci_class.starts_with("0x03") || pci_class.starts_with("0x12");
 }
 
+/// The rate in GB/s from a <cpu> to each other one of its host. An assumed one is a remark.
+[[nodiscard]] inline rational rate_between_processors(xml_element const& cpu,
+                                                      reading_options const& options,
+                                                      xml_remarks& remarks) {
+  processor const what{cpu.text("arch"), cpu.text("vendor"), cpu.integer("familyid", 0, INT32_MAX),
+                       cpu.integer("modelid", 0, INT32_MAX)};
+  if (auto const rate = between_processors_rate(what, options.as_nccl)) return *rate;
+  auto const given = options.rates.find(link_kind::socket);
+  if (given != options.rates.end()) return given->second;
+  remarks.add(cpu, "arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
+                       (what.model ? "" : " without modelid") +
+                       " has no known rate between processors, which counts as " +
+                       std::to_string(assumed_between_processors) +
+                       " GB/s (--link-rate socket=GB/s)");
+  return assumed_between_processors;
+}
+
 /// One node of the tree from processors over PCI devices to GPUs and network ports.
 struct nccl_device {
   enum class type : std::uint8_t { processor, bridge, card, gpu, adapter, network };

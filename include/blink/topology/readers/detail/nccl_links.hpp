@@ -363,29 +363,17 @@ class nccl_link_builder {
                                              " processors with devices, expected at most " +
                                              std::to_string(most));
       }
+      if (all.size() == 1) continue;  // its rate to others is not needed, nor a remark on it
       for (std::size_t const from : all) {
+        auto const rate =
+            rate_between_processors(devices_.all[from].element, options_.reading, remarks_);
         for (std::size_t const to : all) {
-          if (from == to) continue;
-          machine_.add_link(position_[from], position_[to],
-                            between_processors(devices_.all[from].element), link_kind::socket);
+          if (from != to) {
+            machine_.add_link(position_[from], position_[to], rate, link_kind::socket);
+          }
         }
       }
     }
-  }
-
-  [[nodiscard]] rational between_processors(xml_element const& cpu) {
-    processor const what{cpu.text("arch"), cpu.text("vendor"),
-                         cpu.integer("familyid", 0, INT32_MAX),
-                         cpu.integer("modelid", 0, INT32_MAX)};
-    if (auto const rate = between_processors_rate(what, options_.reading.as_nccl)) return *rate;
-    auto const given = options_.reading.rates.find(link_kind::socket);
-    if (given != options_.reading.rates.end()) return given->second;
-    remarks_.add(cpu, "arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
-                          (what.model ? "" : " without modelid") +
-                          " has no known rate between processors, which counts as " +
-                          std::to_string(assumed_between_processors) +
-                          " GB/s (--link-rate socket=GB/s)");
-    return assumed_between_processors;
   }
 
   nccl_devices const& devices_;
