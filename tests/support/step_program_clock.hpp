@@ -159,14 +159,20 @@ class step_program_clock {
     ++b.iteration;
   }
 
-  void share(std::vector<running*> const& flows) const {
-    detail::group_loads load;
-    for (std::size_t i = 0; i < flows.size(); ++i) {
-      detail::add_load(load, flows[i]->route, static_cast<int>(i), 1);
+  /// Sets the rates of flows. Programs repeat themselves, so sets of flows come back.
+  void share(std::vector<running*> const& flows) {
+    auto const [known, fresh] = rates_.try_emplace(flows);
+    if (fresh) {
+      detail::group_loads load;
+      for (std::size_t i = 0; i < flows.size(); ++i) {
+        detail::add_load(load, flows[i]->route, static_cast<int>(i), 1);
+      }
+      known->second.resize(flows.size());
+      for (auto const& [i, rate] : detail::fair_paces(load, routes_)) {
+        known->second[static_cast<std::size_t>(i)] = rate.to_double();
+      }
     }
-    for (auto const& [i, rate] : detail::fair_paces(load, routes_)) {
-      flows[static_cast<std::size_t>(i)]->rate = rate.to_double();
-    }
+    for (std::size_t i = 0; i < flows.size(); ++i) flows[i]->rate = known->second[i];
   }
 
   int slots_;
@@ -176,6 +182,7 @@ class step_program_clock {
   std::map<std::tuple<int, int, int>, std::size_t> queue_;
   std::vector<queue> queues_;
   detail::router routes_;
+  std::map<std::vector<running*>, std::vector<double>> rates_ = {};
 };
 
 }  // namespace blink::test

@@ -45,7 +45,7 @@ struct carried_tree {
   return result;
 }
 
-/// The time that a chunk takes on each link of a connection, in whole units.
+/// The time that a chunk takes on each link of a connection, and on the whole, in whole units.
 class passing_times {
  public:
   /// rank_of: the rank of a node id
@@ -58,15 +58,15 @@ class passing_times {
     }
     rational widest;
     for (auto const& [ends, each] : capacity) widest = std::max(widest, each);
-    std::map<std::pair<int, int>, int> number;
+    std::map<std::pair<int, int>, std::size_t> number;
     for (auto const& t : plan.trees) {
       for (auto const* phase : {&t.reduce, &t.broadcast}) {
         for (auto const& e : *phase) {
-          auto const [known, fresh] = links_.try_emplace({rank_of(e.from), rank_of(e.to)});
+          auto const [known, fresh] = lines_.try_emplace({rank_of(e.from), rank_of(e.to)});
           if (!fresh) continue;
           for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
             std::pair const ends(e.path[i], e.path[i + 1]);
-            auto const link = number.try_emplace(ends, std::ssize(number)).first->second;
+            auto const link = number.try_emplace(ends, number.size()).first->second;
             constexpr double units = 1024;  // of the widest link, so that whole units suffice
             auto const found = capacity.find(ends);
             bool const is_known = found != capacity.end() && found->second > rational(0);
@@ -77,21 +77,28 @@ class passing_times {
         }
       }
     }
-    link_count_ = number.size();
+    line_count_ = number.size();
+    for (auto& [ends, lines] : lines_) {
+      auto const slowest = std::ranges::max_element(lines, {}, &line_time::time);
+      std::int64_t const time = slowest == lines.end() ? 0 : slowest->time;
+      lines.push_back({line_count_++, time});
+    }
   }
 
-  struct link_time {
-    int link;
+  /// A link or a connection: what one transfer takes at a time.
+  struct line_time {
+    std::size_t line;
     std::int64_t time;
   };
-  [[nodiscard]] std::vector<link_time> const& of(int from, int to) const {
-    return links_.at({from, to});
+  /// The links between two ranks, then the connection itself with the time of its slowest link.
+  [[nodiscard]] std::vector<line_time> const& of(int from, int to) const {
+    return lines_.at({from, to});
   }
-  [[nodiscard]] std::size_t link_count() const { return link_count_; }
+  [[nodiscard]] std::size_t line_count() const { return line_count_; }
 
  private:
-  std::map<std::pair<int, int>, std::vector<link_time>> links_;  // by ranks
-  std::size_t link_count_ = 0;
+  std::map<std::pair<int, int>, std::vector<line_time>> lines_;  // by ranks
+  std::size_t line_count_ = 0;
 };
 
 /// The transfer of a tree's chunks over one of its edges.
@@ -156,40 +163,57 @@ inline void set_times(std::vector<tree_transfer>& transfers, std::vector<carried
       transfers[*at].rest = std::max(transfers[*at].rest, transfers[next].rest + 1);
     }
   }
-  std::vector<std::int64_t> link_free(times.link_count(), 0);
-  std::map<std::pair<int, int>, std::int64_t> free;  // by connection
-  // begin, slice, -rest, number
-  using candidate = std::tuple<std::int64_t, int, int, std::size_t>;
-  std::priority_queue<candidate, std::vector<candidate>, std::greater<>> ready;
+  using claim = std::tuple<int, int, std::size_t>;  // slice, -rest, number
+  // A transfer that finds a line taken waits there, so that it is tried again only for that line.
+  struct line_state {
+    std::int64_t free = 0;  // from then on
+    std::priority_queue<claim, std::vector<claim>, std::greater<>> waiting = {};
+  };
+  std::vector<line_state> lines(times.line_count());
+  using release = std::pair<std::int64_t, std::size_t>;  // time, line
+  std::priority_queue<release, std::vector<release>, std::greater<>> releases;
+  constexpr auto no_line = static_cast<std::size_t>(-1);
+  using attempt = std::tuple<std::int64_t, claim, std::size_t>;  // the line where it waited
+  std::priority_queue<attempt, std::vector<attempt>, std::greater<>> attempts;
   auto const make_ready = [&](std::size_t i, std::int64_t at) {
-    ready.emplace(at, trees[static_cast<std::size_t>(transfers[i].tree)].slice, -transfers[i].rest,
-                  i);
+    auto const slice = trees[static_cast<std::size_t>(transfers[i].tree)].slice;
+    attempts.emplace(at, claim{slice, -transfers[i].rest, i}, no_line);
   };
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     if (missing[i] == 0) make_ready(i, 0);
   }
-  while (!ready.empty()) {
-    auto const [at, slice, rest, i] = ready.top();
-    ready.pop();
-    auto& here = transfers[i];
-    auto const& links = times.of(here.from, here.to);
-    auto& connection_free = free[{here.from, here.to}];
-    auto begin = std::max(at, connection_free);
-    for (auto const& each : links) {
-      begin = std::max(begin, link_free[static_cast<std::size_t>(each.link)]);
+  while (!attempts.empty() || !releases.empty()) {
+    bool const is_release =
+        !releases.empty() &&
+        (attempts.empty() || releases.top().first <= std::get<0>(attempts.top()));
+    if (is_release) {
+      auto const [at, number] = releases.top();
+      releases.pop();
+      auto& line = lines[number];
+      if (line.free > at || line.waiting.empty()) continue;
+      attempts.emplace(at, line.waiting.top(), number);
+      line.waiting.pop();
+      continue;
     }
-    if (begin > at) {
-      make_ready(i, begin);
+    auto const [at, which, left] = attempts.top();
+    attempts.pop();
+    auto& here = transfers[std::get<2>(which)];
+    auto const& taken = times.of(here.from, here.to);
+    auto const last = std::ranges::max_element(taken, {}, [&](auto const& each) {
+                        return lines[each.line].free;
+                      })->line;
+    if (lines[last].free > at) {
+      lines[last].waiting.push(which);
+      if (left != no_line) releases.emplace(at, left);  // for the next that waits there
       continue;
     }
     int const count = trees[static_cast<std::size_t>(here.tree)].count;
-    here.begins = here.ends = begin;
-    for (auto const& each : links) {
-      auto const until = begin + each.time * count;
-      link_free[static_cast<std::size_t>(each.link)] = until;
-      here.ends = std::max(here.ends, until);
+    for (auto const& each : taken) {
+      lines[each.line].free = at + each.time * count;
+      releases.emplace(lines[each.line].free, each.line);
     }
-    connection_free = here.ends;
+    here.begins = at;
+    here.ends = lines[taken.back().line].free;
     for (auto const next : here.followers) {
       if (--missing[next] > 0) continue;
       std::int64_t arrived = 0;
