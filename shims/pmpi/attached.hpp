@@ -118,6 +118,7 @@ class attached {
   void begin(bool shares_memory) {
     auto options = options_wanted(blink::message_options());
     options.shares_memory = shares_memory;
+    options.point_to_point = false;  // programs send through the library
     if (agreed_.keeps_order) options.order = blink::order_promise::ranks;
     // A rank that is given up ends the job by default. Programs that set a deadline may go on, so
     // no buffer of theirs is lent then.

@@ -3,6 +3,7 @@
 // argument "multiple" any thread may call MPI.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/point_to_point.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include <gtest/gtest.h>
@@ -52,6 +53,8 @@ bool is_harmless(std::optional<blink::mpi_communicator>& comm) {
   good &=
       is_refused("prepare again", [&] { comm->prepare(blink::flat_schedule(star.rank_count, 0)); });
   good &= is_refused("barrier", [&] { blink::barrier(*comm); });
+  good &= is_refused("send", [&] { blink::send(*comm, 0, &one, 1); });
+  good &= is_refused("receive", [&] { blink::receive(*comm, 0, &sum, 1); });
   good &= is_refused("run", [&] {
     comm->run([&](auto& here) { blink::all_reduce(here, star, &one, &sum, 1, blink::sum{}); });
   });

@@ -68,6 +68,9 @@ struct communicator_options {
   /// With `ranks` every reduction keeps this promise, whatever its reducer promises. With `run` the
   /// reducer decides.
   order_promise order = order_promise::run;
+  /// False: communicators over messages have no sends and receives of two ranks
+  /// (`point_to_point.hpp`), which take a channel of their own.
+  bool point_to_point = true;
   std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 only for `team_group`
   /// The most memory for copies of messages that this rank has sent and no rank has received
   /// (`point_to_point.hpp`). A pair of ranks may exceed it by 256 KiB. Ranks may

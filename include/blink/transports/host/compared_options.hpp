@@ -32,6 +32,7 @@ inline constexpr std::array compared_option_names{"window",
                                                   "order",
                                                   "eager_payload",
                                                   "shares_memory",
+                                                  "point_to_point",
                                                   "costs.chunk_seconds",
                                                   "costs.bytes_per_second",
                                                   "costs.latency_seconds"};
@@ -48,6 +49,7 @@ using compared_options = std::array<std::uint64_t, compared_option_names.size()>
           static_cast<std::uint64_t>(order),
           options.eager_payload,
           shares_memory ? 1u : 0u,
+          options.point_to_point ? 1u : 0u,
           bits(options.costs.chunk_seconds),
           bits(options.costs.bytes_per_second),
           bits(options.costs.latency_seconds)};

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -38,6 +39,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// A send of pieces ends when the last one has left. The receiver asks for them once a receive
 /// matches, or while it waits for another message. Both move while a thread of the rank tests or
 /// waits here, and while it waits in a collective.
+///
+/// Only threads that may call the library use it; `release` lets the library be on others.
 template <independent_channel Channel>
 class channel_messenger final : public messenger, public detail::background_work {
  public:
@@ -54,6 +57,7 @@ class channel_messenger final : public messenger, public detail::background_work
 
   [[nodiscard]] operation* start_send(int peer, int tag, void const* data,
                                       std::size_t bytes) override {
+    expect_call();
     std::lock_guard const held(mutex_);
     detail::message_name const name{true, peer, tag};
     expect_intact(name);
@@ -87,6 +91,7 @@ class channel_messenger final : public messenger, public detail::background_work
   }
   [[nodiscard]] operation& start_receive(int source, int tag, void* data,
                                          std::size_t bytes) override {
+    expect_call();
     std::lock_guard const held(mutex_);
     expect_intact({false, source, tag});
     auto& one = add_operation(waiting_);
@@ -103,10 +108,12 @@ class channel_messenger final : public messenger, public detail::background_work
     return one;
   }
   [[nodiscard]] bool test(operation& one) override {
+    expect_call();
     std::lock_guard const held(mutex_);
     return has_ended(one);
   }
   void wait(operation& one, nanoseconds longest) override {
+    expect_call();
     auto const deadline = static_cast<std::uint64_t>(
         longest.count() > 0 ? longest.count() : limits_.deadline.count());
     std::uint64_t since = 0;
@@ -206,6 +213,10 @@ class channel_messenger final : public messenger, public detail::background_work
   };
   using state = operation::state;
 
+  // Throws: precondition_error if the library does not take calls of this thread, or has ended.
+  void expect_call() const {
+    if constexpr (library_channel<Channel>) channel_.expect_call();
+  }
   [[nodiscard]] int rank() const { return channel_.rank(); }
   [[nodiscard]] bool is_lost(int peer) const { return detail::is_lost_on(channel_, peer); }
   [[nodiscard]] bool has_left(int peer) const { return has_left_[static_cast<std::size_t>(peer)]; }
@@ -302,9 +313,10 @@ class channel_messenger final : public messenger, public detail::background_work
     message.of = nullptr;
     if (std::exchange(message.bytes, message.begun) == message.begun) return;
     try {
+      expect_call();
       frames_.send(message.peer,
                    {frame::content::withdrawn, rank(), 0, message.number, message.begun});
-    } catch (std::bad_alloc const&) {  // the receiver's time will be over
+    } catch (std::exception const&) {  // the receiver's time will be over
     }
   }
 

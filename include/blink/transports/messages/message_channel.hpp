@@ -106,7 +106,8 @@ concept loss_tolerant_channel =
       { channel.abandon(peer) } -> std::same_as<void>;
     };
 
-/// A channel with duplicates that different threads may use at the same time, each of them one.
+/// A channel with duplicates that different threads may use at the same time, each of them one. The
+/// library of a `library_channel` may restrict that to some threads, or to one at a time.
 template <class C>
 concept independent_channel = message_channel<C> && requires { requires C::is_independent; };
 

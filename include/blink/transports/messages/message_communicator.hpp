@@ -174,6 +174,8 @@ class basic_message_communicator : public communicator_base<basic_message_commun
   }
   /// See `messaging_communicator`. Sends and receives may wait for each other's rank: a message of
   /// more than some kilobytes leaves while its receiver is in a receive.
+  ///
+  /// Throws: precondition_error unless `communicator_options::point_to_point` is true
   [[nodiscard]] messenger& messages() const
     requires independent_channel<channel_type>
   {
@@ -407,7 +409,7 @@ class basic_message_communicator : public communicator_base<basic_message_commun
     options_ = spinning_no_longer_than_fits(options_, static_cast<int>(here));
     times_ = std::make_unique<arrival_times<Transport>>(channel, options_.waits.deadline);
     state_->messages.listen();
-    state_->messenger.begin(channel, state_->messages, options_.waits);
+    state_->messenger.begin(channel, state_->messages, options_);
     ends_->enter();
   }
   message_connections<channel_type>& begin_use(prepared_schedule& prepared) {

@@ -30,7 +30,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 template <message_channel Channel>
 class messenger_over {
  public:
-  void begin(Channel&, control_messages<Channel>&, wait_options const&) {}
+  void begin(Channel&, control_messages<Channel>&, communicator_options const&) {}
   void fail(collective_error const&) {}
   [[nodiscard]] bool try_end() { return true; }
   [[nodiscard]] bool is_intact() const { return true; }
@@ -40,15 +40,26 @@ template <independent_channel Channel>
 class messenger_over<Channel> {
  public:
   /// Collective over the ranks of the channel, of which it makes a duplicate.
-  void begin(Channel& channel, control_messages<Channel>& calls, wait_options const& limits) {
-    one_.emplace(channel.duplicate(), limits);
+  void begin(Channel& channel, control_messages<Channel>& calls,
+             communicator_options const& options) {
+    if (!options.point_to_point) return;
+    one_.emplace(channel.duplicate(), options.waits);
     calls.advance_while_waiting(&*one_);
   }
-  [[nodiscard]] messenger& get() { return *one_; }
-  void fail(collective_error const& cause) { one_->fail(cause); }
-  [[nodiscard]] bool try_end() { return one_->try_end(); }
+  /// Throws: precondition_error if the options left it out.
+  [[nodiscard]] messenger& get() {
+    if (one_) return *one_;
+    throw precondition_error(communicator_text<Channel>(
+        "its option point_to_point is false, expected true for sends and receives"));
+  }
+  void fail(collective_error const& cause) {
+    if (one_) one_->fail(cause);
+  }
+  [[nodiscard]] bool try_end() { return !one_ || one_->try_end(); }
   [[nodiscard]] bool is_intact() const { return !one_ || one_->is_intact(); }
-  void close() { one_->close(); }
+  void close() {
+    if (one_) one_->close();
+  }
 
  private:
   std::optional<channel_messenger<Channel>> one_;

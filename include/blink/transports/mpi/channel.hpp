@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -84,6 +85,7 @@ class mpi_channel {
  public:
   static constexpr char const* name = "MPI";
   static constexpr char const* communicator_name = "mpi_communicator";
+  static constexpr bool is_independent = true;  ///< see `independent_channel`
   [[nodiscard]] static communicator_options default_options() { return message_options(); }
 
   /// An operation of the library.
@@ -110,7 +112,11 @@ class mpi_channel {
     int const code = begin_duplicate(of_user);
     begin(code, "MPI_Comm_idup: ");
   }
-  [[nodiscard]] mpi_channel duplicate() const { return mpi_channel(comm_, longest_); }
+  [[nodiscard]] mpi_channel duplicate() const {
+    mpi_channel result(comm_, longest_);
+    result.eager_bytes_ = eager_bytes_;
+    return result;
+  }
   /// A channel for some ranks of this one, of which this rank is one. Collective over those only:
   /// it waits for no other rank.
   ///
@@ -136,6 +142,7 @@ class mpi_channel {
         largest_tag_(other.largest_tag_),
         longest_(other.longest_),
         only_thread_(other.only_thread_),
+        eager_bytes_(other.eager_bytes_),
         problem_(std::move(other.problem_)) {}
   mpi_channel& operator=(mpi_channel&&) = delete;
   ~mpi_channel() {
@@ -300,6 +307,7 @@ class mpi_channel {
   int largest_tag_ = 32767;      // the standard guarantees at least this
   nanoseconds longest_;          // that a rank waits for the others of a duplicate
   std::thread::id only_thread_;  // the only thread that may call MPI; none: any thread may
+  std::optional<std::size_t> eager_bytes_;  // once they are known
   std::string problem_;
 };
 
@@ -308,7 +316,7 @@ class mpi_channel {
 ///
 /// The result is one of 1000, 2000, 4000, … 32000, or 0. A larger message begins with a handshake,
 /// which takes several times as long as a short message. The limit differs between libraries and
-/// networks.
+/// networks. Duplicates that are made later know it.
 ///
 /// Collective: all ranks get the least result of all ranks. The channel must have no other
 /// messages.
@@ -320,6 +328,7 @@ inline std::size_t mpi_channel::eager_bytes() {
   constexpr int tag = 0;
   int const ranks = rank_count_;
   if (ranks < 2) return sizes.back();
+  if (eager_bytes_) return *eager_bytes_;
   int const next = (rank_ + 1) % ranks;
   int const previous = (rank_ + ranks - 1) % ranks;
   auto const finish = [&](request& one) {
@@ -357,7 +366,8 @@ inline std::size_t mpi_channel::eager_bytes() {
         "MPI_Iallreduce on rank ", rank_);
     finish(search);
   }
-  return static_cast<std::size_t>(least);
+  eager_bytes_ = static_cast<std::size_t>(least);
+  return *eager_bytes_;
 }
 
 static_assert(message_channel<mpi_channel> && library_channel<mpi_channel>);
