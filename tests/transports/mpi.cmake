@@ -67,7 +67,7 @@ foreach(name IN ITEMS openmpi mpich)
     add_test(NAME mpi.${name}.2_hosts
              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/transports/mpi/hosts.sh ${name} $<TARGET_FILE:${target}>
                      "--gtest_filter=mpi/transport_conformance/0*:mpi_cases/0.*:mpi_communicator.*:\
-mpi_lent_buffers.*:mpi_faults.*:mpi_shrink.*:mpi_split.*")
+mpi_lent_buffers.*:mpi_faults.*:mpi_messages.*:mpi_shrink.*:mpi_split.*")
     set_tests_properties(mpi.${name}.2_hosts PROPERTIES TIMEOUT 300 PROCESSORS 4 SKIP_RETURN_CODE 77)
   endif()
 endforeach()
