@@ -195,7 +195,7 @@ inline void set_times(std::vector<tree_transfer>& transfers, std::vector<carried
       line.waiting.pop();
       continue;
     }
-    auto const [at, which, left] = attempts.top();
+    auto const [at, which, came_from] = attempts.top();
     attempts.pop();
     auto& here = transfers[std::get<2>(which)];
     auto const& taken = times.of(here.from, here.to);
@@ -204,7 +204,7 @@ inline void set_times(std::vector<tree_transfer>& transfers, std::vector<carried
                       })->line;
     if (lines[last].free > at) {
       lines[last].waiting.push(which);
-      if (left != no_line) releases.emplace(at, left);  // for the next that waits there
+      if (came_from != no_line) releases.emplace(at, came_from);  // for the next that waits there
       continue;
     }
     int const count = trees[static_cast<std::size_t>(here.tree)].count;
