@@ -47,7 +47,7 @@ TEST(mpi_messages, random_traffic_keeps_contents_and_order) {
     blink_test::message_traffic const traffic(count, 30 * static_cast<std::size_t>(count), most,
                                               seed);
     EXPECT_EQ(traffic.run(comm), "");
-    if (seed == 3) blink::barrier(comm);
+    blink::barrier(comm);  // receives from any rank would take messages of the next seed
   }
 }
 
