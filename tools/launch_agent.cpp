@@ -127,7 +127,7 @@ int run_agent() {
       launcher.read_some();
       request = launcher.next();
     }
-    if (request) agent(launcher, nlohmann::json::parse(request->content)).run();
+    if (request) agent(launcher, nlohmann::json::from_msgpack(request->content)).run();
   } catch (std::exception const& failure) {
     launcher.send(launch_word::failure, 0, failure.what());
     launcher.write_all(flush_milliseconds);

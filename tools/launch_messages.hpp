@@ -47,7 +47,7 @@ enum class launch_word : std::uint32_t {
   all = detail::launch_all,          ///< all parts, for a rank
   failure = detail::launch_failure,  ///< of a rank's all-gather; of an agent: why it cannot start
   hello,                             ///< of an agent, with its version
-  request,                           ///< for an agent: what to start, as JSON
+  request,                           ///< for an agent: what to start, as MessagePack
   output,                            ///< of a rank, on its standard output
   error_output,                      ///< of a rank, on its standard error
   ended,                             ///< a rank: its process, its status as of `waitpid`

@@ -229,7 +229,9 @@ class launcher {
                            {"binds", request_.binds},
                            {"memory", request_.memory_bytes}};
     if (request_.deadline_seconds) request["deadline"] = *request_.deadline_seconds;
-    host.messages().send(launch_word::request, 0, request.dump());
+    std::string packed;  // arguments need not be UTF-8, so no JSON text
+    nlohmann::json::to_msgpack(request, packed);
+    host.messages().send(launch_word::request, 0, packed);
   }
   // The connection has ended. Its ranks end with it.
   void lose(remote_host& host) {

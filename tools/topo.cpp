@@ -318,7 +318,7 @@ void run_topo(topo_options const& options) {
     detail::write_text(options.csv, csv_of(path_rows(machine, found)));
   }
   if (options.json) {
-    std::printf("%s\n", explanation_json(machine, found).dump(2).c_str());
+    std::printf("%s\n", json_text(explanation_json(machine, found), 2).c_str());
     return;
   }
   auto const most = options.full ? machine.nodes.size() + machine.links.size() : longest_table;

@@ -30,6 +30,8 @@ FROM_HERE=here run "a variable of here" 0 '^\[1\] here$' --hosts a,b -n 2 --shel
 run "no such variable" 2 "'NOT_SET_HERE' is not set" -x NOT_SET_HERE -n 1 -- true
 run "arguments are passed as they are" 0 "^\[1\] <a b> <'> <\$HOME>\$" --hosts a,b -n 2 --shell "$shell" -- \
   printf '<%s> <%s> <%s>\n' "a b" "'" '$HOME'
+run "arguments need not be UTF-8" 0 '^\[1\]  62 ff$' --hosts a,b -n 2 --shell "$shell" -- \
+  sh -c 'printf %s "$1" | od -An -tx1' sh "$(printf 'b\377')"
 run "long output" 0 '^\[1\] 100000$' --hosts a,b -n 2 --shell "$shell" -- seq 100000
 lines "long output" 200000
 run "the status of the rank that fails; the others are stopped" 7 'rank 2 (host b, process .* ended with status 7' \
