@@ -17,8 +17,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 // A folder may be compiled as one source.
@@ -91,6 +93,7 @@ TEST(mpi_messages, without_a_partner_end_at_their_time) {
   EXPECT_EQ(cause_of([&] { blink::receive(comm, blink::any_source, got.data(), 1, 5, 20ms); },
                      "from any rank"),
             cause::timed_out);
+  blink::barrier(comm);  // no rank waits for a message any more
   if (rank == 0 && next != 0) {
     EXPECT_EQ(cause_of([&] { blink::send(comm, next, data.data(), data.size(), 6, 20ms); },
                        "to rank " + std::to_string(next)),
@@ -121,6 +124,22 @@ TEST(mpi_messages, end_with_a_failure_and_go_on_among_the_rest) {
   exchange(rest);
   auto part = blink::split(rest, rest.rank() % 2, 0);
   exchange(*part);
+}
+
+TEST(mpi_messages, communicators_end_with_messages_that_no_rank_takes) {
+  std::vector<int> data(1'000'000, 3), got(data.size());
+  for (std::size_t const count : {std::size_t{1}, data.size()}) {
+    std::optional<mpi_communicator> one(std::in_place, MPI_COMM_WORLD, within(60s));
+    std::optional<mpi_communicator> other(std::in_place, MPI_COMM_WORLD, within(60s));
+    int const rank = one->rank(), next = (rank + 1) % one->rank_count();
+    for (auto* comm : {&*one, &*other}) {
+      auto sent = blink::start_send(*comm, next, data.data(), count, 3);
+      auto never = blink::start_receive(*comm, blink::any_source, got.data(), count, 4);
+      EXPECT_FALSE(never.test());
+      blink::barrier(*comm);  // none has left when the others send
+    }
+    (rank == 0 ? one : other).reset();
+  }
 }
 
 TEST(mpi_messages, may_be_left_out) {
