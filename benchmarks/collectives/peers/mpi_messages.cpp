@@ -8,13 +8,15 @@
 #include <blink/collectives/point_to_point.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
-#include "median.hpp"
+#include "../median.hpp"
 #include <mpi.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -56,27 +58,46 @@ void compare(blink::mpi_communicator& comm, std::size_t bytes) {
   std::fflush(stdout);
 }
 
+/// Returns the sizes of the arguments, or those of the table; none after an error, which rank 0
+/// prints.
+std::vector<std::size_t> sizes_of(int count, char** texts, int rank) {
+  if (count == 1) return {8, 2048, 65536, std::size_t{1} << 20, std::size_t{16} << 20};
+  std::vector<std::size_t> result;
+  constexpr std::size_t most = std::size_t{1} << 30;
+  for (int k = 1; k < count; ++k) {
+    std::string_view const text = texts[k];
+    auto& bytes = result.emplace_back();
+    auto const end = text.data() + text.size();
+    auto const read = std::from_chars(text.data(), end, bytes);
+    if (read.ec == std::errc() && read.ptr == end && bytes <= most) continue;
+    if (rank == 0) {
+      std::fprintf(stderr, "mpi_messages: '%s', expected bytes, at most %zu\n", texts[k], most);
+    }
+    return {};
+  }
+  return result;
+}
+
 }  // namespace
 
 int main(int count, char** texts) {
   MPI_Init(&count, &texts);
-  int status = 0;
-  {
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  auto sizes = sizes_of(count, texts, rank);
+  if (ranks != 2) {
+    if (rank == 0) std::fprintf(stderr, "mpi_messages: %d ranks, expected 2\n", ranks);
+    sizes.clear();
+  }
+  if (!sizes.empty()) {
     blink::mpi_communicator comm(MPI_COMM_WORLD);
-    std::vector<std::size_t> sizes{8, 2048, 65536, std::size_t{1} << 20, std::size_t{16} << 20};
-    if (count > 1) sizes.clear();
-    for (int k = 1; k < count; ++k) sizes.push_back(std::strtoull(texts[k], nullptr, 10));
-    if (comm.rank_count() != 2) {
-      if (comm.rank() == 0) std::fputs("mpi_messages: expected two ranks\n", stderr);
-      status = 2;
-    } else {
-      if (comm.rank() == 0) {
-        std::puts("| bytes | " BLINK_MPI_NAME
-                  ", us | blink, us | ratio |\n| ---: | ---: | ---: | ---: |");
-      }
-      for (auto const bytes : sizes) compare(comm, bytes);
+    if (rank == 0) {
+      std::puts("| bytes | " BLINK_MPI_NAME
+                ", us | blink, us | ratio |\n| ---: | ---: | ---: | ---: |");
     }
+    for (auto const bytes : sizes) compare(comm, bytes);
   }
   MPI_Finalize();
-  return status;
+  return sizes.empty() ? 2 : 0;
 }

@@ -185,21 +185,22 @@ class started_receive {
 ///
 /// Only the two ranks take part. Messages from one rank to another with equal tags are received in
 /// the order in which they were sent. Any thread of the rank may call it, also while another one is
-/// inside a collective.
+/// inside a collective; over MPI that takes MPI_THREAD_MULTIPLE.
 ///
 /// Between ranks that share memory the message is copied out of `data` at once, whatever the
 /// receiver does. Copies that no rank has received may take
 /// `communicator_options::kept_message_bytes` for each sender. Beyond that, the rest of the message
 /// moves while this rank tests or waits. The receiver is then inside a receive from this rank, or
-/// waits for another message. Over UCX that holds for each message of more than some kilobytes,
-/// between ranks of one host too. It also moves while this rank waits in a collective.
+/// waits for another message. Over UCX and MPI that holds for each message of more than some
+/// kilobytes, between ranks of one host too. It also moves while this rank waits in a collective.
 ///
 /// data:   belongs to the send until it has ended
 /// tag:    at least 0
 /// Time:   a copy of the message; about a microsecond for a small one.
-/// Throws: precondition_error if an argument is out of range or null; message_error if the receiver
-///         has left; collective_error if the communicator has failed; resource_error if there is no
-///         memory for messages.
+/// Throws: precondition_error if an argument is out of range or null. Also for a communicator that
+///         was made without sends and receives, and in a thread that may not call its library.
+///         message_error if the receiver has left; collective_error if the communicator has failed;
+///         resource_error if there is no memory for messages.
 template <messaging_communicator Comm, class T>
 [[nodiscard]] started_send start_send(Comm& comm, int peer, T const* data, std::size_t count,
                                       int tag = 0) {
@@ -218,8 +219,8 @@ template <messaging_communicator Comm, class T>
 /// data:   belongs to the receive until it has ended; its contents are unspecified if that fails,
 ///         and behind the end of a shorter message unchanged
 /// tag:    at least 0, or `any_tag`
-/// Throws: precondition_error if an argument is out of range or null; collective_error if the
-///         communicator has failed; resource_error if there is no memory for messages.
+/// Throws: precondition_error as `start_send`; collective_error if the communicator has failed;
+///         resource_error if there is no memory for messages.
 template <messaging_communicator Comm, class T>
 [[nodiscard]] started_receive start_receive(Comm& comm, int source, T* data, std::size_t count,
                                             int tag = 0) {

@@ -138,24 +138,17 @@ struct tree_transfer {
   return result;
 }
 
-/// Sets the times of transfers: one at a time on each link and connection, each as early as it can.
-/// Of those that can begin, the one of the earliest slice is first, then the one with the longest
-/// way to go.
-///
-/// Source: list scheduling by the longest path: T. C. Hu, "Parallel sequencing and assembly line
-///         problems", Operations Research 9(6), 1961.
-inline void set_times(std::vector<tree_transfer>& transfers, std::vector<carried_tree> const& trees,
-                      passing_times const& times) {
+/// Sets the `rest` of each transfer. Time: O(edges between transfers).
+inline void set_rests(std::vector<tree_transfer>& transfers) {
   std::vector<std::size_t> missing;
   std::vector<std::size_t> order;  // each after those that it needs
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     missing.push_back(transfers[i].needs.size());
     if (missing.back() == 0) order.push_back(i);
   }
-  auto left = missing;
   for (std::size_t i = 0; i < order.size(); ++i) {
     for (auto const next : transfers[order[i]].followers) {
-      if (--left[next] == 0) order.push_back(next);
+      if (--missing[next] == 0) order.push_back(next);
     }
   }
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
@@ -163,6 +156,18 @@ inline void set_times(std::vector<tree_transfer>& transfers, std::vector<carried
       transfers[*at].rest = std::max(transfers[*at].rest, transfers[next].rest + 1);
     }
   }
+}
+
+/// Sets the times of transfers: one at a time on each link and connection, each as early as it can.
+/// Of those that can begin, the one of the earliest slice is first, then the one with the longest
+/// way to go.
+///
+/// Pre:    `set_rests` was called.
+/// Time:   O((T + W) L log T) for T transfers that cross at most L links each and wait W times.
+/// Source: list scheduling by the longest path: T. C. Hu, "Parallel sequencing and assembly line
+///         problems", Operations Research 9(6), 1961.
+inline void set_times(std::vector<tree_transfer>& transfers, std::vector<carried_tree> const& trees,
+                      passing_times const& times) {
   using claim = std::tuple<int, int, std::size_t>;  // slice, -rest, number
   // A transfer that finds a line taken waits there, so that it is tried again only for that line.
   struct line_state {
@@ -179,8 +184,10 @@ inline void set_times(std::vector<tree_transfer>& transfers, std::vector<carried
     auto const slice = trees[static_cast<std::size_t>(transfers[i].tree)].slice;
     attempts.emplace(at, claim{slice, -transfers[i].rest, i}, no_line);
   };
+  std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < transfers.size(); ++i) {
-    if (missing[i] == 0) make_ready(i, 0);
+    missing.push_back(transfers[i].needs.size());
+    if (missing.back() == 0) make_ready(i, 0);
   }
   while (!attempts.empty() || !releases.empty()) {
     bool const is_release =

@@ -132,6 +132,7 @@ class program_writer {
 
   void write() {
     auto transfers = transfers_of(*trees_);
+    set_rests(transfers);
     set_times(transfers, *trees_, *times_);
     // Equal times keep the order of the trees.
     std::multimap<std::pair<std::int64_t, std::int64_t>, tree_transfer const*> by_end;

@@ -81,7 +81,8 @@ struct message_operation {
 ///   unless they are empty.
 /// - Messages from one rank match receives in the order in which they were sent. Of several
 ///   receives that match a message, the one that was started first gets it.
-/// - Any thread may use it at any time. One thread at a time uses an operation.
+/// - Any thread may use it at any time, unless a library below takes calls of some threads only.
+///   One thread at a time uses an operation.
 /// - No function waits for a peer except `wait`.
 class messenger {
  public:

@@ -33,9 +33,9 @@ using basic_mpi_communicator = basic_message_communicator<Transport>;
 ///
 /// Several of them may exist side by side, also over one MPI communicator. Only the main thread
 /// uses one, unless MPI was initialised with MPI_THREAD_SERIALIZED or more; then one thread at a
-/// time. All ranks prepare the same schedules in the same order. A call along a new schedule
-/// prepares it. Communicators end before MPI_Finalize. Their options are `message_options()` unless
-/// others are given.
+/// time. With MPI_THREAD_MULTIPLE any thread may send and receive beside it. All ranks prepare the
+/// same schedules in the same order. A call along a new schedule prepares it. Communicators end
+/// before MPI_Finalize. Their options are `message_options()` unless others are given.
 using mpi_communicator = basic_mpi_communicator<mpi_transport>;
 static_assert(detail::eager_communicator<mpi_communicator>);
 static_assert(host_aware_communicator<mpi_communicator> &&
